@@ -21,12 +21,12 @@ GO_BUILD = $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X github.com/x
 GENERATE_PACKAGES := clang-19 llvm-19 clang-format-19 libbpf-dev
 DISK_PACKAGES     := e2fsprogs xfsprogs btrfs-progs
 RACE_PACKAGES     := gcc libc6-dev $(DISK_PACKAGES)
-TEST_PACKAGES     := tcpdump tshark iproute2 groff-base
+TEST_PACKAGES     := tcpdump tshark iproute2 groff-base nftables iptables
 KERNELS_PACKAGES  := qemu-system-x86 kmod xz-utils debian-archive-keyring
 ARM64_PACKAGES    := qemu-system-arm
 BENCH_PACKAGES    := $(TEST_PACKAGES) xdp-tools netsniff-ng
 HOST_PACKAGES     := $(RACE_PACKAGES) jq libcap2-bin netbase xdp-tools
-SURROUNDINGS_PACKAGES := prometheus systemd pmacct jq yq libcap2-bin openssh-client runc skopeo umoci \
+SURROUNDINGS_PACKAGES := prometheus systemd pmacct jq sqlite3 yq libcap2-bin openssh-client runc skopeo umoci \
                      golang-github-containers-common clickhouse-server clickhouse-client curl
 KUBERNETES_PACKAGES := etcd-server containerd containernetworking-plugins runc skopeo umoci busybox-static tshark
 
@@ -39,7 +39,7 @@ GENERATED = $(shell git ls-files '*_bpfel.go' '*_bpfel.o')
 C_FILES  := $(wildcard bpf/*.c bpf/include/*.h testdata/*.c filter/testdata/*.c)
 GO_FILES  = $(filter-out $(GENERATED),$(shell git ls-files '*.go'))
 
-.PHONY: build run check test test-host test-surroundings test-race test-kernels test-kernels-quick test-kubernetes lint generate bench fuzz vulncheck man clean help
+.PHONY: build run picture check test test-host test-surroundings test-browser test-race test-kernels test-kernels-quick test-kubernetes lint generate bench fuzz vulncheck man clean help
 
 build: ## build bin/xdpcap, one static binary
 	$(GO_BUILD) -o $(BIN) ./cmd/xdpcap
@@ -52,6 +52,11 @@ ifeq ($(IFACE),)
 else
 	$(SUDO) $(BIN) -i $(IFACE) -w out.pcapng $(FLAGS)
 endif
+
+picture: build ## draw docs/terminal.svg, which README.md shows: what a capture and top show on a terminal
+	@$(call need,tmux)
+	$(GO) build -o bin/demo ./internal/tools/demo
+	$(SUDO) bin/demo $(BIN) docs/terminal.svg
 
 # Tests run beside each other, because most of their time they wait. `make check` and `make lint` vet.
 # Go ends the tests of a package after 10 minutes: those of one that hangs.
@@ -88,9 +93,18 @@ test-surroundings: build ## test it with what users put beside it: collectors, C
 	@$(call need,$(TEST_PACKAGES) $(SURROUNDINGS_PACKAGES))
 	$(call run_tests,$(BIN)) $(SURROUNDINGS)
 
+# No other target needs a browser, because it is large.
+test-browser: build ## look at a page of `read --report` in headless Chromium, if it is installed: pictures in bin/pictures
+ifeq ($(shell command -v chromium),)
+	@echo 'test-browser is not run: there is no chromium: apt-get install chromium'
+else
+	@mkdir -p bin/pictures
+	$(call run_tests,$(BIN),XDPCAP_PICTURES="$(CURDIR)/bin/pictures") -tags browser -run InBrowser $(SYSTEM)/read
+endif
+
 # The packages that start a goroutine, in code or tests: those that can have a data race. Omitted are
 # tools and the system tests (see below).
-RACING = $(shell grep -lE '^[[:space:]]+go [a-zA-Z_.]+[[:punct:]]|\.Go.func' $(GO_FILES) | grep -v '^internal/tools/\|^internal/systest/\|^contrib/' | xargs -n1 dirname | sort -u | sed 's,^,./,')
+RACING = $(shell grep -lE '^[[:space:]]+go [a-zA-Z_.]+[[:punct:]]|\.Go.func' $(GO_FILES) | grep -v '^internal/tools/\|^internal/systest/\|^internal/drops/lab/\|^contrib/' | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 # The system tests run the binary that XDPCAP names. Here it is one with the race detector, for the
 # captures of TestChaos and the servers of TestServe. It needs more memory than the 40 MiB that

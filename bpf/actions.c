@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <bpf/bpf_helpers.h>
 
+#include "include/filter.h"
 #include "include/reason.h"
 #include "include/traced.h"
 #include "include/verdict.h"
@@ -28,7 +29,7 @@ struct {
 } xdp_stats_map SEC(".maps");
 
 /* What was dropped for one reason. */
-struct cause {
+struct given_cause {
 	__u32 reason;
 	__u16 verdict;
 	__u16 is_rest; /* all reasons for which the table has no room */
@@ -41,7 +42,7 @@ struct cause {
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
 	__uint(max_entries, 1);
-	__type(key, struct cause);
+	__type(key, struct given_cause);
 	__type(value, struct tally);
 } causes SEC(".maps");
 
@@ -58,7 +59,7 @@ static __always_inline void record_action(__u32 returned, __u32 queue, __u64 byt
 		add(tally, bytes);
 }
 
-static __always_inline struct tally *find_cause(const struct cause *cause)
+static __always_inline struct tally *find_cause(const struct given_cause *cause)
 {
 	struct tally *tally = bpf_map_lookup_elem(&causes, cause), none = {};
 
@@ -71,7 +72,7 @@ static __always_inline struct tally *find_cause(const struct cause *cause)
 
 static __always_inline void record_reason(__u32 returned, __u64 bytes)
 {
-	struct cause cause = { .reason = given_reason(returned), .verdict = returned };
+	struct given_cause cause = { .reason = given_reason(returned), .verdict = returned };
 	struct tally *tally = find_cause(&cause);
 
 	if (!tally) {
@@ -107,6 +108,44 @@ int xdpcap_abort(struct xdp_md *ctx)
 	return act(ctx, XDP_ABORTED);
 }
 
+/* Whether the filter has taken the packet that the traced program works on. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} taken SEC(".maps");
+
+static __always_inline __u32 *find_taken(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&taken, &zero);
+}
+
+/* xdpcap_choose applies the filter at the entry: the traced program may change the packet. */
+SEC("fentry/xdp")
+int xdpcap_choose(__u64 *args)
+{
+	struct xdp_buff *xdp = (void *)args[0];
+	__u32 *is_taken = find_taken();
+
+	if (is_taken && is_from_traced(xdp))
+		*is_taken = is_match(xdp, XDP_BUFF, length_of(xdp));
+	return 0;
+}
+
+/* was_taken is false for a packet that entered before xdpcap_choose was attached. */
+static __always_inline bool was_taken(void)
+{
+	__u32 *is_taken = find_taken();
+	__u32 was = is_taken ? *is_taken : 0;
+
+	if (is_taken)
+		*is_taken = 0;
+	return was;
+}
+
 /*
  * args[0] is the traced program's only argument, args[1] is what it returned. The packet's length
  * is the one after the program ran, which may have changed it.
@@ -116,7 +155,7 @@ int xdpcap_exit(__u64 *args)
 {
 	struct xdp_buff *xdp = (void *)args[0];
 
-	if (!is_from_traced(xdp))
+	if (!is_from_traced(xdp) || (filtering && !was_taken()))
 		return 0;
 	record_action(args[1], xdp->rxq->queue_index, length_of(xdp));
 	if (reading_reasons && is_dropped(args[1]))

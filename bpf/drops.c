@@ -15,15 +15,9 @@
 #include <bpf/bpf_tracing.h>
 
 #include "include/flows.h"
+#include "include/frame.h"
 #include "include/lost.h"
 #include "include/no_loss.h"
-
-struct cause {
-	__u64 location; /* the return address within the function that threw the packet away */
-	__u32 reason;	/* enum skb_drop_reason; 0 if the kernel does not say it */
-	__u32 kind;	/* enum lost_kind */
-	struct place at;
-};
 
 struct loss {
 	__u64 packets; /* a buffer that holds several segments counts as so many */
@@ -48,6 +42,14 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } missed SEC(".maps");
+
+/* The first packet of a cause as an example, which may make room for that of another cause. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct cause);
+	__type(value, struct flow);
+} examples SEC(".maps");
 
 /* Whether the flows of losses are counted, too. */
 volatile const bool with_flows = false;
@@ -99,16 +101,15 @@ __noinline int add_lost_flow(const struct flow *f, __u32 reason, __u64 packets, 
 	return 0;
 }
 
-/* count_lost_flow counts a packet of IP by flow and reason. */
-static __always_inline void count_lost_flow(const struct sk_buff *skb, __u32 reason, __u64 packets)
+/* find_lost_flow returns false for a packet that is not IP. */
+static __always_inline bool find_lost_flow(const struct sk_buff *skb, struct flow *f)
 {
 	struct lost lost = {};
 	struct packet p = { .context = LOST, .ctx = &lost };
 	struct layers l = { .class = TRUNCATED };
-	struct flow f;
 
 	if (!copy_headers(skb, &lost))
-		return;
+		return false;
 	__u8 version = lost.head[0] >> 4;
 
 	if (skb->protocol == bpf_htons(ETH_P_IP) && version == 4)
@@ -116,9 +117,46 @@ static __always_inline void count_lost_flow(const struct sk_buff *skb, __u32 rea
 	else if (skb->protocol == bpf_htons(ETH_P_IPV6) && version == 6)
 		find_ipv6_layers(&p, &l);
 	if (l.class >= TRUNCATED)
-		return;
-	read_flow(&p, &l, &f);
-	add_lost_flow(&f, reason, packets, skb->len);
+		return false;
+	read_flow(&p, &l, f);
+	return true;
+}
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct frame);
+} frames SEC(".maps");
+
+/* is_lost_match tells whether the filter takes the frame that the packet was. */
+static __always_inline bool is_lost_match(const struct sk_buff *skb, const struct net_device *dev)
+{
+	__u32 zero = 0;
+	struct lost lost = { .skb = skb, .frame = bpf_map_lookup_elem(&frames, &zero) };
+
+	if (!lost.frame)
+		return false;
+	find_frame(&lost, is_ethernet(dev));
+	copy_lost_head(&lost, reach);
+	return is_match(&lost, LOST, whole_length(&lost) + (lost.is_tagged ? TAG_BYTES : 0));
+}
+
+/*
+ * Added to a cause's kind where the packet came in on another interface than ours. Go has the same.
+ */
+#define CAME_ELSEWHERE (1u << 31)
+
+/*
+ * came_elsewhere is false for a packet that has not got so far that the kernel notes where it came
+ * in, and for one that was lost at the device where it came in: is_ours has found that to be ours.
+ */
+static __always_inline bool came_elsewhere(const struct sk_buff *skb, const struct place *at)
+{
+	__u32 incoming = skb->skb_iif;
+
+	return incoming && incoming != traced_ifindex && incoming != at->ifindex &&
+	       !came_from_above(incoming);
 }
 
 /*
@@ -128,7 +166,7 @@ static __always_inline void count_lost_flow(const struct sk_buff *skb, __u32 rea
  */
 static __always_inline bool is_unclear(const struct cause *c)
 {
-	return traced_ifindex && !c->at.netns;
+	return traced_netns && !c->at.netns;
 }
 
 /* thrown_away counts a packet. The namespace is that of `net` where nothing better is known. */
@@ -138,17 +176,24 @@ static __always_inline int thrown_away(const struct sk_buff *skb, __u64 location
 	struct cause c = { .location = location, .reason = reason };
 	const struct net_device *dev;
 	static const struct loss none;
+	bool is_first = false, is_flow;
 	struct loss *sum;
+	struct flow f;
 	__u64 packets;
+	__u32 kind;
 
 	if (!skb->len)
 		return 0; /* drivers that are being set up test their own code with an empty one */
 	dev = find_place(skb, net, &c.at);
-	if (!is_ours(skb, &c.at, dev))
+	if (!is_ours(skb, &c.at, dev) || (filtering && !is_lost_match(skb, dev)))
 		return 0;
-	c.kind = kind_of(skb, dev);
+	kind = kind_of(skb, dev);
+	c.kind = kind;
+	if (filtering && came_elsewhere(skb, &c.at))
+		c.kind |= CAME_ELSEWHERE;
 	sum = bpf_map_lookup_elem(&causes, &c);
 	if (!sum) {
+		is_first = true;
 		bpf_map_update_elem(&causes, &c, &none, BPF_NOEXIST);
 		sum = bpf_map_lookup_elem(&causes, &c);
 	}
@@ -163,8 +208,13 @@ static __always_inline int thrown_away(const struct sk_buff *skb, __u64 location
 	packets = segments_of(skb);
 	sum->packets += packets;
 	sum->bytes += skb->len;
-	if (with_flows && !is_unclear(&c) && !is_no_loss(location, reason, c.kind))
-		count_lost_flow(skb, c.kind == SENT ? reason | SENT_REASON : reason, packets);
+	is_flow = with_flows && !is_unclear(&c) && !is_no_loss(location, reason, kind);
+	if (!(is_first || is_flow) || !find_lost_flow(skb, &f))
+		return 0;
+	if (is_first)
+		bpf_map_update_elem(&examples, &c, &f, BPF_ANY);
+	if (is_flow)
+		add_lost_flow(&f, kind == SENT ? reason | SENT_REASON : reason, packets, skb->len);
 	return 0;
 }
 

@@ -21,9 +21,11 @@
 #include <stdbool.h>
 
 #include "include/card.h"
+#include "include/datagram.h"
 #include "include/filter.h"
 #include "include/frame.h"
 #include "include/headers.h"
+#include "include/lost_record.h"
 #include "include/outlet.h"
 #include "include/packet.h"
 #include "include/reason.h"
@@ -47,7 +49,8 @@ struct account {
 	__u64 not_sampled;
 	__u64 lost;
 	__u64 sampled;
-	__u64 joined; /* packets in larger ones that were seen, but for one each */
+	__u64 joined;	 /* packets in larger ones that were seen, but for one each */
+	__u64 undecided; /* of filtered_out: later fragments whose first one was not seen */
 	struct group group;
 	__u64 cpu; /* whose account it is: capture writes it here, because to ask for it is a call
 		    */
@@ -303,7 +306,7 @@ __noinline int find_lost_layers(__u32 head_length, struct layers *l)
 
 	if (!scratch || !l)
 		return 0;
-	struct lost lost = { .head = scratch->head.bytes, .head_length = head_length };
+	struct lost lost = { .head = scratch->frame.head.bytes, .head_length = head_length };
 	struct packet p = { .context = LOST, .ctx = &lost };
 
 	walk(&p, l);
@@ -350,7 +353,7 @@ __noinline int is_kept_lost_flow(__u32 head_length)
 
 	if (!scratch)
 		return false;
-	struct lost lost = { .head = scratch->head.bytes, .head_length = head_length };
+	struct lost lost = { .head = scratch->frame.head.bytes, .head_length = head_length };
 
 	return is_kept_flow(&lost, LOST);
 }
@@ -448,15 +451,33 @@ static __always_inline __u32 length_to_filter(void *ctx, enum context context)
 	return context == XDP_MD ? received_length(ctx) : length_of(ctx);
 }
 
-static __always_inline bool is_filtered_out(void *ctx, enum context context)
+/* is_fragment_match is is_match_of_datagram for a packet about which the filter says `match`. */
+static __always_inline bool is_fragment_match(void *ctx, enum context context,
+					      struct account *account, bool match)
 {
-	return filtering && !is_match(ctx, context, length_to_filter(ctx, context));
+	struct packet p = { .context = context, .ctx = ctx };
+	struct layers l = {};
+
+	if (!following_fragments)
+		return match;
+	find_headers(&p, &l);
+	return is_match_of_datagram(&p, &l, (__u64)arrival << 32 | hook, match,
+				    &account->undecided);
+}
+
+static __always_inline bool is_filtered_out(void *ctx, enum context context,
+					    struct account *account)
+{
+	if (!filtering)
+		return false;
+	return !is_fragment_match(ctx, context, account,
+				  is_match(ctx, context, length_to_filter(ctx, context)));
 }
 
 static __always_inline enum decision decide(void *ctx, enum context context,
 					    struct account *account, __u32 returned)
 {
-	if (is_filtered_out(ctx, context))
+	if (is_filtered_out(ctx, context, account))
 		return FILTERED_OUT;
 	return is_sampled(ctx, context, account, returned) ? KEEP : NOT_SAMPLED;
 }
@@ -733,7 +754,7 @@ static __always_inline enum decision decide_with_card(struct xdp_md *ctx, struct
 {
 	if (filtering) {
 		ask_tag(ctx, facts);
-		if (!is_match_of_card(ctx, facts))
+		if (!is_fragment_match(ctx, XDP_MD, account, is_match_of_card(ctx, facts)))
 			return FILTERED_OUT;
 	}
 	return is_sampled(ctx, XDP_MD, account, NO_VERDICT) ? KEEP : NOT_SAMPLED;
@@ -806,7 +827,7 @@ static __always_inline void sample_entry(struct xdp_buff *xdp, struct passage *p
 {
 	passage->packets++;
 	if (!recording_entry) {
-		passage->decision = is_filtered_out(xdp, XDP_BUFF) ? FILTERED_OUT : KEEP;
+		passage->decision = is_filtered_out(xdp, XDP_BUFF, account) ? FILTERED_OUT : KEEP;
 		return;
 	}
 	passage->decision = decide(xdp, XDP_BUFF, account, NO_VERDICT);
@@ -1054,17 +1075,21 @@ static __always_inline int sample_lost(struct sk_buff *skb, __u64 location, __u3
 	/* Drivers that are being set up test their own code with an empty packet. */
 	if (!account || !lost.scratch || !skb->len)
 		return 0;
+	lost.frame = &lost.scratch->frame;
 	const struct net_device *dev = find_place(skb, net, &at);
 
 	if (!is_ours(skb, &at, dev) || is_no_loss(location, reason, kind_of(skb, dev)))
 		return 0;
+	if (!traced_ifindex && !at.netns)
+		return 0; /* it may be of another namespace */
 	account->seen++;
 	if (!is_reason_wanted(reason)) {
 		account->filtered_out++;
 		return 0;
 	}
 	find_frame(&lost, is_ethernet(dev));
-	if ((choosing_flows || cutting_payload) && (!filtering || reach < HEADERS_BYTES))
+	if ((choosing_flows || cutting_payload || following_fragments) &&
+	    (!filtering || reach < HEADERS_BYTES))
 		copy_lost_head(&lost, HEADERS_BYTES);
 	else if (filtering)
 		copy_lost_head(&lost, reach);
@@ -1080,6 +1105,8 @@ static __always_inline int sample_lost(struct sk_buff *skb, __u64 location, __u3
 		.location = location,
 		.reason = reason,
 	};
+	if (!traced_ifindex)
+		facts->to = at.ifindex ? at.ifindex : skb->skb_iif;
 	if (lost.is_tagged) {
 		facts->tag_protocol = skb->vlan_proto;
 		facts->tag = skb->vlan_tci;

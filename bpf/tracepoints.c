@@ -44,6 +44,8 @@ struct key {
 	__u16 to_cpu;
 	char from[NAME_SIZE]; /* the device that received, connected or, in a bulk, sent */
 	char to[NAME_SIZE];   /* the device that a devmap sends to */
+	__u32 netns;	      /* inode of from's network namespace, if told_netns; else 0 */
+	__u32 unused;
 };
 
 /* How often an event occurred, and its packets, since the program was loaded. */
@@ -134,6 +136,7 @@ struct {
 
 volatile __u32 only_program = 0; /* id, which changes with the program; 0 = all programs */
 volatile const bool record_events = false;
+volatile const bool told_netns = false;	     /* keys have the network namespace */
 volatile const bool kthread_verdicts = true; /* xdp_cpumap_kthread has verdicts, since 5.9 */
 
 /*
@@ -196,6 +199,13 @@ static __always_inline bool is_map(__u32 id)
 static __always_inline void copy_name(char *to, const struct net_device *dev)
 {
 	bpf_probe_read_kernel(to, NAME_SIZE, ((const struct net_device___named *)dev)->name);
+}
+
+static __always_inline void name_from(struct key *key, const struct net_device *dev)
+{
+	copy_name(key->from, dev);
+	if (told_netns)
+		key->netns = BPF_CORE_READ(dev, nd_net.net, ns.inum);
 }
 
 static __always_inline struct loss *loss_here(void)
@@ -291,7 +301,7 @@ static __always_inline int redirect(__u32 event, const struct net_device *dev,
 	/* The kernel passes INT_MAX if there is no map. */
 	key.map_id = map_id == 0x7fffffff ? 0 : map_id;
 	key.map_type = err ? map_type : 0;
-	copy_name(key.from, dev);
+	name_from(&key, dev);
 	note(&key, &count, &d);
 	return 0;
 }
@@ -368,7 +378,7 @@ int BPF_PROG(xdpcap_except, const struct net_device *dev, const struct bpf_prog 
 	};
 	struct detail d = { .program = prog->aux->id, .index = act };
 
-	copy_name(key.from, dev);
+	name_from(&key, dev);
 	note(&key, &count, &d);
 	return 0;
 }
@@ -383,7 +393,7 @@ int BPF_PROG(xdpcap_devmap, const struct net_device *from, const struct net_devi
 	struct count count = { .events = 1, .packets = sent, .drops = drops };
 	struct detail d = {};
 
-	copy_name(key.from, from);
+	name_from(&key, from);
 	copy_name(key.to, to);
 	note(&key, &count, &d);
 	return 0;
@@ -398,7 +408,7 @@ int BPF_PROG(xdpcap_bulk_tx, const struct net_device *dev, int sent, int drops, 
 	struct count count = { .events = 1, .packets = sent, .drops = drops };
 	struct detail d = {};
 
-	copy_name(key.from, dev);
+	name_from(&key, dev);
 	note(&key, &count, &d);
 	return 0;
 }
@@ -452,7 +462,7 @@ static __always_inline void note_memory(__u32 event, const struct xdp_mem_info *
 	struct detail d = { .memory = mem->id };
 
 	if (dev)
-		copy_name(key.from, dev);
+		name_from(&key, dev);
 	note(&key, &count, &d);
 }
 

@@ -42,7 +42,7 @@ func TestAlarmUnsure(t *testing.T) {
 			return missed
 		}
 		s := openStill(t, Options{}, ring.NewLists(deaf).New, hookWithOne())
-		_, err := s.reader.read(make([]Packet, 1))
+		_, err := s.reader.Read(make([]Packet, 1))
 		must(t, err)
 		if time.Since(at) < ring.FlushInterval/2 {
 			return

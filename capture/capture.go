@@ -7,31 +7,48 @@
 // recorder), or any other [Output]. [Session.Packets] hands them to a range loop instead. The
 // kernel detaches the program when the session or the process ends, even if the process is killed.
 //
-// Loss is a number, never an error: see [Account].
+// This prints each packet's time, its length on the wire, how much of it was kept, its receive
+// queue and its source, which is an index into s.Sources(), until ctx is done:
+//
+//	s, err := capture.Open(capture.Options{Interfaces: []string{"eth0"}, SnapLen: 128})
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer s.Close()
+//	for p, err := range s.Packets(ctx) {
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		fmt.Println(time.Unix(0, p.Stamp()), p.WireLen, len(p.Data), p.Queue, p.Source)
+//	}
+//	accounts, err := s.Accounts()
+//	fmt.Println(accounts.Total(), err) // 7 seen = 0 filtered out + 0 not sampled + ...
+//
+// The fields of a packet are those of [packet.Packet] and [packet.Facts]. Loss is a number, never
+// an error: see [Account].
 //
 // The package needs Linux 6.1 on a little-endian machine, and CAP_BPF, CAP_NET_ADMIN and
-// CAP_PERFMON. Tracing a running program also needs CAP_SYS_ADMIN, and so does TransportPerf where
+// CAP_PERFMON. Tracing a running program also needs CAP_SYS_ADMIN, and so does TransportPerf if
 // kernel.perf_event_paranoid is 3, as in Debian. Promiscuous mode needs CAP_NET_RAW. After Open has
-// returned, a Session needs none of them; but without CAP_SYS_ADMIN it may not notice some of the
-// causes that make it blind: see ErrBlind.
+// returned, a Session needs no capabilities; but without CAP_SYS_ADMIN it may not notice some of
+// the causes that make it blind: see ErrBlind.
 //
-// A program that imports the packages of this module gets the modules that these need, and none
-// that only the command needs, such as cobra or Prometheus's client: Go omits the latter from its
+// A program that imports the packages of this module gets the modules that these need, but no
+// modules for the command alone, such as cobra or Prometheus's client: Go omits these from its
 // go.mod and go.sum. Packet.CaptureInfo uses github.com/gopacket/gopacket. Names may still change
 // until version 1 of the module.
 package capture
 
 import (
-	"fmt"
 	"net/netip"
-	"path"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/ring"
-	"github.com/xdpcap/xdpcap/internal/xdp"
+	"github.com/cilium/ebpf"
 	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 )
 
 // A Name is the name of an address.
@@ -51,7 +68,7 @@ const (
 	DefaultBuffer = ring.DefaultSize
 )
 
-// Options say what to capture. The zero value of each field is its default.
+// Options define the packets to capture. The zero value of each field is its default.
 type Options struct {
 	Interfaces []string // names in the calling thread's network namespace; at least one
 	Mode       Mode     // Auto
@@ -59,11 +76,14 @@ type Options struct {
 
 	// Patterns, beside Interfaces or in their place, are patterns of names as path.Match has them:
 	// "veth*", or "*" for all. The session captures on each interface that is up and has such a
-	// name, also on those that come up later, until it goes. Except are patterns of names to omit.
-	// An interface that has come is a source of its own, also if one of this name was there before:
-	// see Description.More. A session has at most 1024 programs attached at a time, and 65,535
-	// sources in its outputs: all that have come, unless each is a [Forgetter]. It keeps the rights
-	// of Open. HookMap, StackDrops, Sink, Promiscuous, Companions, card stamps: Interfaces only.
+	// name, also on interfaces that come up later, until it goes. Except are patterns of names to
+	// omit. An interface that has come is a source of its own, also if one of this name was there
+	// before: see Description.More. A session has at most 1024 programs attached at a time, and
+	// 65,535 sources in its outputs, including sources that have gone, unless each output is a
+	// [Forgetter]. It keeps the rights of Open. HookMap, Sink, Promiscuous, Companions, card
+	// stamps: Interfaces only. With StackDrops the only pattern is "*", without Interfaces and
+	// Except: one source, "any", has the packets that the stack throws away at all interfaces of
+	// the namespace (see Facts.Device), without those that are lost at XDP.
 	Patterns, Except []string
 
 	// GiveWay lets others attach an XDP program to an interface where the session runs its own. The
@@ -72,7 +92,7 @@ type Options struct {
 	// source of its own, as with Patterns, and a Notice. It waits for interfaces that have gone.
 	GiveWay bool
 
-	// Direction says which packets of the interfaces are captured. Sent packets are captured at
+	// Direction is which packets of the interfaces are captured. Sent packets are captured at
 	// egress, as the stack hands them over: before segmentation and before checksums are filled in.
 	// Packets that an XDP program sends do not pass egress. Sent packets have no verdict and no
 	// queue, so Verdicts and SlowerThan select only among received ones.
@@ -99,13 +119,13 @@ type Options struct {
 	// so long: see Facts.RunTime. Other packets are FilteredOut. It works at Exit. 0 = all packets.
 	SlowerThan time.Duration
 
-	// StackDrops, in place of the packets at the XDP hook, captures those of the interfaces that
-	// get lost: those that the network stack throws away, received or to be sent, with the reason
+	// StackDrops, in place of the packets at the XDP hook, captures the lost packets of the
+	// interfaces: those thrown away by the network stack, received or to be sent, with the reason
 	// and the location in the kernel (see Facts.Location), and, as sources of their own, those that
 	// an XDP program drops or aborts, and those that the kernel fails to redirect for it. A packet
 	// belongs to an interface if it came in there, was to go out there, or was lost at a device
-	// above, such as a VLAN. Where an XDP program cannot be traced, a notice says so. What nobody
-	// misses, such as packets for other hosts, is not Seen. Reasons, at most 64, are names such as
+	// above, such as a VLAN. If an XDP program cannot be traced, there is a notice. Harmless
+	// losses, such as packets for other hosts, are not Seen. Reasons, at most 64, are names such as
 	// NO_SOCKET: other packets are FilteredOut, and no program is traced, because XDP gives no
 	// reasons.
 	StackDrops bool
@@ -127,6 +147,12 @@ type Options struct {
 	Filter    string
 	VLANAware bool
 
+	// Fragments lets the filter decide about a datagram of IP as a whole: later fragments, which
+	// have no ports, go the way of their first one. Those whose first one was not seen, or is
+	// forgotten, are decided alone, and those that then do not match are Undecided. At most 16,384
+	// datagrams are remembered.
+	Fragments bool
+
 	// FilterProgram is a classic BPF program to use instead of Filter. Filter is then only written
 	// to the file.
 	FilterProgram []bpf.RawInstruction
@@ -134,14 +160,14 @@ type Options struct {
 	// Stamp is the clock that stamps packets. With HostLowprecStamp and TransportRing all packets
 	// of a NAPI poll on a CPU have the time of its first packet; outside polls, all packets of a
 	// tick of the kernel's clock (1 to 10 ms) have the time of its first packet. With
-	// TransportPerf, and where the kernel does not tell when a poll ends (a Notice says so),
+	// TransportPerf, and on kernels that do not report the end of a poll (there is a Notice),
 	// packets have the time at which the tick began.
 	//
 	// Facts.CardTime has the card's stamps. They need Linux 6.7, a driver that gives them to XDP
 	// programs, a session's own program in native mode, and for AdapterStamp the right to read
 	// /dev/ptpN. While the session lasts the card stamps all packets; if the process is killed, the
 	// card keeps doing so. With TransportRing, Facts.Time of these packets is as with
-	// HostLowprecStamp, if the kernel tells when a poll ends.
+	// HostLowprecStamp, if the kernel reports the end of a poll.
 	Stamp Stamp
 
 	// VLANRestore puts VLAN tags that the card has stripped back into the packets. The driver must
@@ -149,8 +175,8 @@ type Options struct {
 	// native mode. Filter then sees the tags.
 	VLANRestore VLANRestore
 
-	// Hash asks the driver for each packet's hash, even if software computes it. Without Hash, a
-	// card's hash is still recorded where the driver is asked for something else anyway.
+	// Hash requests each packet's hash from the driver, even if software computes it. Without Hash,
+	// a card's hash is still recorded if other metadata is requested from the driver.
 	Hash bool
 
 	// SnapLen is how many bytes of each packet are kept. 0 means the transport's MaxSnapLen. A
@@ -168,13 +194,13 @@ type Options struct {
 	Count uint64 // end after this many packets; 0 = no limit
 
 	// The following options sample, in the kernel, the packets that Filter, Verdicts and SlowerThan
-	// keep. Packets that one of them skips are NotSampled. Where both Entry and Exit are recorded,
-	// the decision at the entry holds for the exit; where only exits are, it is made about the
-	// packet as it leaves. The options combine, in this order. A flow is both directions of a
-	// conversation: IP addresses, protocol and ports inside up to two VLAN tags, without ports for
-	// fragments; MAC addresses for what is not IP. First counts separately at each interface and
-	// program, and remembers the 131,072 most recently active flows. MaxRate is for all CPUs
-	// together. After a quiet second, a burst of up to one second's packets may be kept.
+	// keep. Packets that one of them skips are NotSampled. If both Entry and Exit are recorded, the
+	// decision at the entry holds for the exit; if only exits are, it is made about the packet as
+	// it leaves. The options combine, in this order. A flow is both directions of a conversation:
+	// IP addresses, protocol and ports inside up to two VLAN tags, without ports for fragments; MAC
+	// addresses for packets that are not IP. First counts separately at each interface and program,
+	// and remembers the 131,072 most recently active flows. MaxRate is for all CPUs together. After
+	// a quiet second, a burst of up to one second's packets may be kept.
 	SampleFlows uint32 // keep all packets of one flow in SampleFlows; 0 or 1 = all flows
 	First       uint64 // keep the first packets of each flow; 0 = all
 	Sample      uint32 // keep one random packet of every Sample on a CPU; 0 or 1 = all packets
@@ -224,10 +250,10 @@ type Options struct {
 	// the zero Pod = none. Open calls it for each source.
 	PodOf func(index int) Pod
 
-	// Names are what readers of pcapng show in place of addresses.
+	// Names are shown by readers of pcapng in place of addresses.
 	Names []Name
 
-	// Notice, if not nil, is called with what a user should know at once although the session
+	// Notice, if not nil, is called with facts that a user should know at once although the session
 	// continues. One goroutine at a time calls it, from Open until Run or Close returns. It must
 	// return without waiting for anything.
 	Notice func(error)
@@ -236,8 +262,8 @@ type Options struct {
 	Forgotten func(source int)
 }
 
-// Promiscuity says whether an interface is set to promiscuous mode while a session captures there.
-// In that mode it also accepts packets for other MAC addresses.
+// Promiscuity is whether an interface is set to promiscuous mode while a session captures there. In
+// that mode it also accepts packets for other MAC addresses.
 type Promiscuity int
 
 const (
@@ -246,92 +272,32 @@ const (
 	PromiscuousOff                     // never
 )
 
-// VLANRestore says whether VLAN tags that a card has stripped are put back into packets at XDP.
-// Only the card knows such a tag: its driver must give it to XDP programs (Linux 6.8).
-type VLANRestore int
+// Companions are BPF programs of the caller that run inside those of a session, for every packet of
+// a source, even a packet that is filtered out or not sampled. An interface has room for one XDP
+// program only; companions can count there during a capture. They get the context of their program
+// type, and their return value is ignored. Their type is that of the hook's program: ebpf.XDP at
+// XDP, ebpf.SchedCLS at Ingress and Egress, ebpf.Tracing at Entry and Exit, with AttachTraceFEntry
+// and AttachTraceFExit.
+//
+// Every instruction that loads from a map must have the map: see asm.Instruction.AssociateMap. The
+// caller keeps the maps; once Session.Run has returned, they no longer change. Two companions may
+// have functions of the same name.
+type Companions struct {
+	// First run before the session's own code. At Exit they run for every packet of the traced
+	// program, even if its entry was not seen.
+	First []*ebpf.ProgramSpec
 
-const (
-	VLANRestoreAuto VLANRestore = iota // if the driver gives them to XDP programs
-	VLANRestoreOn                      // the same, with a Notice if it does not
-	VLANRestoreOff
-)
-
-// A Stamp is the clock that stamps packets. Packets are always ordered by the host's clock.
-type Stamp int
-
-const (
-	HostStamp            Stamp = iota // CLOCK_REALTIME, taken by the sampling program
-	HostLowprecStamp                  // CLOCK_REALTIME, but not read for each packet: see Options.Stamp
-	AdapterStamp                      // the card's clock, converted to CLOCK_REALTIME by a measured offset
-	AdapterUnsyncedStamp              // the card's clock, in its own ns
-)
-
-var stampNames = [...]string{"host", "host_lowprec", "adapter", "adapter_unsynced"}
-
-// IsCards reports whether the card stamps the packets.
-func (s Stamp) IsCards() bool { return s == AdapterStamp || s == AdapterUnsyncedStamp }
-
-func (s Stamp) String() string {
-	if s < 0 || int(s) >= len(stampNames) {
-		return fmt.Sprintf("stamp %d", int(s))
-	}
-	return stampNames[s]
-}
-
-// ParseStamp reads the name of a Stamp. The names are tcpdump's.
-func ParseStamp(name string) (Stamp, error) {
-	for s, own := range stampNames {
-		if name == own {
-			return Stamp(s), nil
-		}
-	}
-	return 0, fmt.Errorf("time stamp type %q: must be host, host_lowprec, adapter or adapter_unsynced", name)
+	// Last run after the session's own code; XDP, Ingress and Egress have none. At Exit they run
+	// only for packets whose entry was seen: the packets of the source's account.
+	Last []*ebpf.ProgramSpec
 }
 
 // follows reports whether interfaces or their hooks come and go during the session.
-func (o *Options) follows() bool { return len(o.Patterns) > 0 || o.GiveWay }
+func (o *Options) follows() bool { return len(o.Patterns) > 0 && !o.StackDrops || o.GiveWay }
 
-// followed names the interfaces that may come, for messages and files.
-func (o *Options) followed() string {
-	text := strings.Join(o.Patterns, ", ")
-	if slices.Contains(o.Patterns, "*") {
-		text = "all"
-	}
-	if len(o.Except) > 0 {
-		text += " except " + strings.Join(o.Except, ", ")
-	}
-	return text
-}
-
-// isFollowed reports whether an interface with this name is to be captured when it comes.
-func (o *Options) isFollowed(name string) bool {
-	matches := func(pattern string) bool {
-		ok, _ := path.Match(pattern, name)
-		return ok
-	}
-	return slices.Contains(o.Interfaces, name) || slices.ContainsFunc(o.Patterns, matches) && !slices.ContainsFunc(o.Except, matches)
-}
-
-// oneIn is the sampling rate: the programs keep one of this many packets; 0 = the rate varies.
-func (o *Options) oneIn() uint32 {
-	if o.SampleVerdicts != nil || o.Adaptive {
-		return 0
-	}
-	return o.Sample
-}
-
-// hasWeights reports whether the sampling rate alone says how many packets each captured one
+// hasWeights reports whether the sampling rate alone determines how many packets each captured one
 // represents.
-func (o *Options) hasWeights() bool { return o.First == 0 && o.bucketRate() == 0 }
-
-// bucketRate is the rate of the token bucket; 0 = no bucket. An adaptive session has none, because
-// it is unknown how many packets each one that passes a bucket represents.
-func (o *Options) bucketRate() uint64 {
-	if o.Adaptive {
-		return 0
-	}
-	return o.MaxRate
-}
+func (o *Options) hasWeights() bool { return o.First == 0 && (o.Adaptive || o.MaxRate == 0) }
 
 // notice gives a Notice of err unless err is nil.
 func (o *Options) notice(err error) {
@@ -340,10 +306,33 @@ func (o *Options) notice(err error) {
 	}
 }
 
-// oneInOf returns the rates of the verdicts, as the program expects them.
-func (o *Options) oneInOf() (rates [xdp.Verdicts]uint32) {
-	for v := range rates {
-		rates[v] = max(o.SampleVerdicts[Verdict(v)], 1)
+// slotsPerHook is how many sources a hook can have where interfaces come and go; 0 = they do not.
+func (o *Options) slotsPerHook() int {
+	switch {
+	case !o.follows():
+		return 0
+	case slices.Contains(o.Hooks, Entry) && slices.Contains(o.Hooks, Exit):
+		return 2
 	}
-	return rates
+	return 1
+}
+
+// probe returns the options of the programs and their hooks.
+func (o *Options) probe() *probe.Options {
+	p := &probe.Options{
+		Interfaces: o.Interfaces, Patterns: o.Patterns, Except: o.Except, Comes: o.follows(), Filter: o.Filter, VLANAware: o.VLANAware, Fragments: o.Fragments, FilterProgram: o.FilterProgram,
+		At: o.At, NeedsXDP: o.needsXDP(), Mode: o.Mode, Direction: o.Direction,
+		HookMap: o.HookMap, Hooks: o.Hooks, Targets: o.Targets, StackDrops: o.StackDrops, Reasons: o.Reasons, ReasonMap: o.ReasonMap,
+		FilterAtExit: o.FilterAtExit, Sink: o.Sink, Stamp: o.Stamp, VLANRestore: o.VLANRestore, Hash: o.Hash,
+		SnapLen: o.SnapLen, HeadersOnly: o.HeadersOnly, Payload: o.Payload, Verdicts: o.Verdicts, SlowerThan: o.SlowerThan,
+		SampleFlows: o.SampleFlows, First: o.First, Sample: o.Sample, SampleVerdicts: o.SampleVerdicts, Adaptive: o.Adaptive, MaxRate: o.MaxRate,
+		Notice: o.notice,
+	}
+	if o.Companions != nil {
+		p.Companions = func(src Source) (first, last []*ebpf.ProgramSpec, err error) {
+			c, err := o.Companions(src)
+			return c.First, c.Last, err
+		}
+	}
+	return p
 }

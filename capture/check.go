@@ -7,7 +7,7 @@ import (
 	"path"
 	"slices"
 
-	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -15,9 +15,6 @@ import (
 // maxRate bounds Options.MaxRate: no interface is faster, and the token bucket's unit is still fine
 // enough for it.
 const maxRate = 1e9
-
-// maxVerdicts bounds Options.Verdicts, because each packet's verdict is compared with all of them.
-const maxVerdicts = int(kernel.SamplerLimitMAX_VERDICTS)
 
 // withDefaults checks the options and fills in the defaults.
 func (o Options) withDefaults() (Options, error) {
@@ -56,14 +53,14 @@ var scopes = []struct {
 	why   string
 }{
 	{FromHookMap, func(o *Options) bool { return o.HookMap != "" }, "HookMap", "a hook map is captured alone, and has the received packets that its owner passes to it"},
-	{ThrownAway, func(o *Options) bool { return o.StackDrops }, "StackDrops", "packets that the stack throws away pass no XDP program, and are those of one interface"},
+	{ThrownAway, func(o *Options) bool { return o.StackDrops }, "StackDrops", "packets that the stack throws away pass no XDP program, and are looked for at no hook of an interface"},
 	{SentOnly, func(o *Options) bool { return o.Direction == Out }, "Direction Out", "sent packets pass no XDP program"},
 	{AnyInterfaces, func(o *Options) bool { return len(o.Patterns) > 0 }, "Patterns", "this is for interfaces that are named: list them in Interfaces"},
 	{PastXDP, func(o *Options) bool { return o.At == AtIngress }, "AtIngress", "packets at tc ingress have passed XDP"},
 	{GivingWay, func(o *Options) bool { return o.GiveWay }, "GiveWay", "this keeps a session at one hook"},
 }
 
-// A restriction says where an option has no meaning.
+// A restriction is a case in which an option has no meaning.
 type restriction struct {
 	field string   // of Options
 	flags []string // of the command line
@@ -75,7 +72,6 @@ var restrictions = []restriction{
 	{"Interfaces", nil, func(o *Options) bool { return len(o.Interfaces) > 0 }, FromHookMap},
 	{"HookMap", []string{"hook"}, func(o *Options) bool { return o.HookMap != "" }, ThrownAway | AnyInterfaces | PastXDP},
 	{"At", []string{"at"}, func(o *Options) bool { return o.At == AtIngress }, FromHookMap | ThrownAway | SentOnly},
-	{"StackDrops", []string{"drops"}, func(o *Options) bool { return o.StackDrops }, AnyInterfaces},
 	{"Direction", []string{"direction"}, func(o *Options) bool { return o.Direction != In }, FromHookMap | ThrownAway},
 	{"Sink", []string{"sink"}, func(o *Options) bool { return o.Sink },
 		FromHookMap | ThrownAway | SentOnly | AnyInterfaces | PastXDP | GivingWay},
@@ -131,7 +127,7 @@ func (o *Options) checkPoints() error {
 	if o.Stamp < HostStamp || o.Stamp > AdapterUnsyncedStamp {
 		return fmt.Errorf("%v: no such type of time stamps", o.Stamp)
 	}
-	if len(o.Interfaces) == 0 && o.HookMap == "" && !o.follows() {
+	if len(o.Interfaces) == 0 && o.HookMap == "" && len(o.Patterns) == 0 && !o.GiveWay {
 		return errors.New("no interface to capture on")
 	}
 	if o.At < AtXDP || o.At > AtAuto {
@@ -150,7 +146,7 @@ func (o *Options) checkPatterns() error {
 			return fmt.Errorf("pattern of interfaces %q: %w", pattern, err)
 		}
 	}
-	if !o.follows() && len(o.Except) > 0 {
+	if !o.follows() && len(o.Except) > 0 && !o.StackDrops {
 		return errors.New("there are no Patterns, so there is nothing that Except could omit")
 	}
 	return nil
@@ -160,8 +156,8 @@ func (o *Options) checkHooks() error {
 	exits := slices.Contains(o.Hooks, Exit)
 	o.Verdicts = slices.Compact(slices.Sorted(slices.Values(o.Verdicts)))
 	switch {
-	case len(o.Verdicts) > maxVerdicts:
-		return fmt.Errorf("%d verdicts to keep: must be at most %d", len(o.Verdicts), maxVerdicts)
+	case len(o.Verdicts) > probe.MaxVerdicts:
+		return fmt.Errorf("%d verdicts to keep: must be at most %d", len(o.Verdicts), probe.MaxVerdicts)
 	case slices.ContainsFunc(o.Hooks, func(h Hook) bool { return !h.Traces() }):
 		return errors.New("hooks: must be Entry or Exit")
 	case o.SlowerThan < 0 || o.SlowerThan > MaxRunTime:
@@ -180,6 +176,10 @@ func (o *Options) checkHooks() error {
 
 func (o *Options) checkStackDrops() error {
 	switch {
+	case o.StackDrops && len(o.Patterns)+len(o.Except) > 0 && (len(o.Interfaces)+len(o.Except) > 0 || !slices.Equal(o.Patterns, []string{"*"})):
+		return errors.New("StackDrops: what the stack throws away is that of Interfaces, or of all: the pattern * alone")
+	case o.StackDrops && len(o.Patterns) > 0 && o.ReasonMap != "":
+		return errors.New("ReasonMap: XDP programs are not looked at for what is lost at all interfaces: name an interface")
 	case !o.StackDrops && len(o.Reasons) > 0:
 		return errors.New("Reasons choose among the packets that the stack throws away")
 	case o.ReasonMap != "" && len(o.Reasons) > 0:
@@ -214,8 +214,8 @@ func (o *Options) checkSampling() error {
 	return nil
 }
 
-// checkSnapLen fills in the snapshot length, and lowers one that is too long to the maximum. No
-// packet has more payload than that.
+// checkSnapLen fills in the snapshot length, and lowers it to the maximum. No packet has more
+// payload than that.
 func (o *Options) checkSnapLen() error {
 	// A record that takes more than half of its ring would rarely find room.
 	most := min(o.Transport.MaxSnapLen(), o.Buffer/2)

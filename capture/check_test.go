@@ -58,7 +58,7 @@ func TestScopes(t *testing.T) {
 		refused string // the scopes
 	}{
 		"HookMap":        {func(o *Options) { o.HookMap = "/none" }, "drops patterns sent named"},
-		"StackDrops":     {func(o *Options) { o.StackDrops = true }, "map patterns sent"},
+		"StackDrops":     {func(o *Options) { o.StackDrops = true }, "map sent"},
 		"Direction":      {func(o *Options) { o.Direction = InOut }, "map drops"},
 		"Sink":           {func(o *Options) { o.Sink = true }, "map drops sent patterns"},
 		"Hooks":          {func(o *Options) { o.Hooks = []Hook{Exit} }, "map drops sent"},

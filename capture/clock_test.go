@@ -26,7 +26,7 @@ func TestClockIsSet(t *testing.T) {
 			var told []string
 			s := openStill(t, Options{Count: 6, Notice: notices(&told)}, ring.NewLists(r).New, h)
 			// The session knows the offset of before.
-			w := &s.reader.clock.WallClock
+			w := &s.reader.Clock.WallClock
 			truth := w.Offset
 			w.Offset -= int64(test.forward)
 			packet := packetOf(60, 1)

@@ -186,7 +186,9 @@ func TestPatternsRefused(t *testing.T) {
 		{Patterns: []string{"[a"}},
 		{Patterns: []string{"*"}, Sink: true},
 		{Patterns: []string{"*"}, Promiscuous: capture.PromiscuousOn},
-		{Patterns: []string{"*"}, StackDrops: true},
+		{Patterns: []string{"eth*"}, StackDrops: true},
+		{Patterns: []string{"*"}, StackDrops: true, Interfaces: []string{"lo"}},
+		{Patterns: []string{"*"}, StackDrops: true, ReasonMap: "reasons"},
 		{Patterns: []string{"*"}, Stamp: capture.AdapterStamp},
 		{Patterns: []string{"*"}, Filter: "tcp prot 80"},
 	} {

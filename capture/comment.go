@@ -6,10 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 )
 
-// AnonymizedComment begins the line of a file's comment that says how addresses were replaced.
+// AnonymizedComment begins the line of a file's comment about the replacement of addresses.
 const AnonymizedComment = "anonymized: "
 
 // comment names the programs, the sampling and the command line.
@@ -25,8 +26,8 @@ func (d *Description) comment(commandLine string) string {
 	for _, src := range d.Sources {
 		fmt.Fprintf(&b, "%s: %s\n", src.Label(), src.Sentence())
 	}
-	if len(d.Options.Patterns) > 0 && d.Anonymized == "" { // names of interfaces may have a MAC address
-		fmt.Fprintf(&b, "interfaces as they come and go: %s\n", d.Options.followed())
+	if len(d.Options.Patterns) > 0 && !d.Options.StackDrops && d.Anonymized == "" { // names of interfaces may have a MAC address
+		fmt.Fprintf(&b, "interfaces as they come and go: %s\n", probe.Followed(d.Options.Patterns, d.Options.Except))
 	}
 	d.commentCards(&b)
 	if d.Stamps != "" {
@@ -62,7 +63,8 @@ func (d *Description) comment(commandLine string) string {
 	return b.String()
 }
 
-// commentCards writes what the cards were asked for, and what that means for the time stamps.
+// commentCards writes the metadata that was requested from the cards, and its meaning for the time
+// stamps.
 func (d *Description) commentCards(b *strings.Builder) {
 	for _, src := range d.Sources {
 		if src.Asked != nil {
@@ -80,8 +82,8 @@ func (d *Description) commentCards(b *strings.Builder) {
 	}
 }
 
-// The line of a file's comment that begins with SamplingComment says how packets were sampled, in
-// parts joined by SamplingSeparator. ParseSampling recognizes each part by its first words.
+// The line of a file's comment that begins with SamplingComment describes the sampling of packets,
+// in parts joined by SamplingSeparator. ParseSampling recognizes each part by its first words.
 const (
 	SamplingComment   = "sampling: "
 	SamplingSeparator = "; of these "
@@ -92,7 +94,7 @@ const (
 	verdictWords = " with the verdict "
 )
 
-// sampling says which packets are kept, in the order of the decisions.
+// sampling describes which packets are kept, in the order of the decisions.
 func (o *Options) sampling() string {
 	var kept, byVerdict []string
 	if o.SampleFlows > 1 {
@@ -124,9 +126,9 @@ func (o *Options) sampling() string {
 	return strings.Join(kept, SamplingSeparator)
 }
 
-// ParseSampling reads what the comment of a file says about sampling. passedOver are the parts that
-// skip packets without being counted in a weight, in words. byVerdict reports whether each verdict
-// had its own rate.
+// ParseSampling parses the line about sampling in the comment of a file. passedOver are the parts
+// that skip packets without being counted in a weight, in words. byVerdict reports whether each
+// verdict had its own rate.
 func ParseSampling(comment string) (passedOver []string, byVerdict bool) {
 	for line := range strings.Lines(comment) {
 		said, ok := strings.CutPrefix(strings.TrimSpace(line), SamplingComment)
@@ -142,4 +144,19 @@ func ParseSampling(comment string) (passedOver []string, byVerdict bool) {
 		}
 	}
 	return passedOver, byVerdict
+}
+
+// passedByComment is the comment of an interface's statistics with Account.PassedBy.
+const passedByComment = "at least %d more packets, which the interface has counted, did not pass the hook"
+
+// ParsePassedBy returns the number that the comments of an interface's statistics have of packets
+// that did not pass the hook; 0 if they have none.
+func ParsePassedBy(comments []string) uint64 {
+	for _, comment := range comments {
+		var n uint64
+		if _, err := fmt.Sscanf(comment, passedByComment, &n); err == nil {
+			return n
+		}
+	}
+	return 0
 }

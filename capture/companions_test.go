@@ -1,14 +1,12 @@
 package capture
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -70,40 +68,9 @@ func TestCompanions(t *testing.T) {
 			t.Errorf("companion %d has seen %d packets, %v", i, n, err)
 		}
 	}
-	accounts, err := p.sampler.accounts()
-	must(t, err)
-	for i, a := range accounts {
+	for i, a := range p.accounts() {
 		if a.Seen != 5 || a.FilteredOut != 5 {
 			t.Errorf("source %d: %+v", i, a)
-		}
-	}
-}
-
-// What cannot be a companion is refused before it is loaded.
-func TestCompanionsRefused(t *testing.T) {
-	t.Parallel()
-	program := func(change func(*ebpf.ProgramSpec)) Companions {
-		spec := &ebpf.ProgramSpec{Name: "p", Type: ebpf.XDP, Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0).WithSymbol("p"), asm.Return()}}
-		change(spec)
-		return Companions{First: []*ebpf.ProgramSpec{spec}}
-	}
-	last := program(func(*ebpf.ProgramSpec) {})
-	last.First, last.Last = nil, last.First
-	for name, c := range map[string]struct {
-		with Companions
-		want string
-	}{
-		"type":    {program(func(p *ebpf.ProgramSpec) { p.Type = ebpf.SchedCLS }), "it has type SchedCLS"},
-		"nothing": {program(func(p *ebpf.ProgramSpec) { p.Instructions = nil }), "it does not begin with a function"},
-		"map": {program(func(p *ebpf.ProgramSpec) {
-			p.Instructions[0] = asm.LoadMapPtr(asm.R1, 0).WithReference("flows").WithSymbol("p")
-		}), "instruction 0 has no map for flows"},
-		"no place": {last, "no such function"},
-	} {
-		spec, err := kernel.LoadSampler()
-		must(t, err)
-		if err := c.with.join(spec.Programs[kernel.SamplerProgXdpcapXdp]); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/xdpcap/xdpcap/capture/internal/account"
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
+	"github.com/xdpcap/xdpcap/capture/internal/roster"
 )
 
 // A Day is a session without programs. Interfaces come and go one after the other, a few at a time.
@@ -21,10 +23,16 @@ type Day struct {
 	Largest    int  // the most indexes that there were
 
 	mu      sync.Mutex
-	counts  slotCounters
+	counts  map[int]account.Program // by slot
 	come    int
-	there   []*coming
+	there   []*visit
 	stopped atomic.Bool
+}
+
+// A visit is an interface that is there, with the numbers of its hooks and its sources.
+type visit struct {
+	hooks            []probe.Hook
+	numbers, sources []int
 }
 
 // AtOnce is how many interfaces of a Day are there at a time.
@@ -33,8 +41,8 @@ const AtOnce = 30
 // NewDay returns a Day of so many interfaces.
 func NewDay(interfaces int) *Day {
 	s := &Session{options: Options{Patterns: []string{"*"}, SnapLen: 100}, ledger: account.NewLedger(0, 0)}
-	s.roster = newRoster(&s.options, nil)
-	return &Day{Interfaces: interfaces, Session: s, counts: make(slotCounters)}
+	s.roster = roster.New(nil, 1, nil)
+	return &Day{Interfaces: interfaces, Session: s, counts: make(map[int]account.Program)}
 }
 
 // Unwrap returns the session whose sources these are.
@@ -44,7 +52,7 @@ func (d *Day) Unwrap() Input { return d.Session }
 func (d *Day) Filtered(number int) int { return 1 + number%3 }
 
 func (d *Day) Description() Description {
-	return Description{Options: d.Session.options, Accounts: d.Accounts, More: d.Session.roster.since}
+	return Description{Options: d.Session.options, Accounts: d.Accounts, More: d.Session.roster.Since}
 }
 
 func (d *Day) Read(packets []Packet, idle func()) (int, error) {
@@ -53,14 +61,14 @@ func (d *Day) Read(packets []Packet, idle func()) (int, error) {
 			d.leave(c)
 		}
 		d.there = nil
-		programs, err := d.Session.roster.accounts(d.counted)
+		programs, err := d.Session.roster.Accounts(d.counted)
 		if d.Session.ledger.Final() == nil && err == nil {
 			d.Session.ledger.Close(programs)
 		}
 		return 0, io.EOF
 	}
 	if idle != nil {
-		for idle(); d.Waits && d.Session.roster.leaving.Load() > maxAsked && !d.stopped.Load(); idle() {
+		for idle(); d.Waits && d.Session.roster.Leaving() > maxAsked && !d.stopped.Load(); idle() {
 			runtime.Gosched()
 		}
 	}
@@ -70,17 +78,17 @@ func (d *Day) Read(packets []Packet, idle func()) (int, error) {
 			d.leave(d.there[0])
 			d.there = d.there[1:]
 		}
-		c := &coming{hooks: []hook{&seat{names: []string{fmt.Sprint("veth", d.come)}}}}
+		c := &visit{hooks: []probe.Hook{&named{name: fmt.Sprint("veth", d.come)}}}
 		var err error
-		if c.numbers, err = r.reserve(c.hooks); err != nil {
+		if c.numbers, err = r.Reserve(c.hooks); err != nil {
 			return 0, err
 		}
-		if c.sources, err = r.add(c.hooks, c.numbers, uint32(d.come+1), d.counted, noEnd); err != nil {
+		if c.sources, err = r.Add(c.hooks, c.numbers, uint32(d.come+1), d.counted, nil); err != nil {
 			return 0, err
 		}
 		d.there = append(d.there, c)
-		d.Largest = max(d.Largest, r.size())
-		l.Grow(r.size())
+		d.Largest = max(d.Largest, r.Size())
+		l.Grow(r.Size())
 		data := make([]byte, 60)
 		binary.BigEndian.PutUint64(data, uint64(d.come))
 		l.Take(c.sources[0], len(data))
@@ -98,9 +106,8 @@ func (d *Day) Read(packets []Packet, idle func()) (int, error) {
 func (d *Day) count(slot int, filtered uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.counts.add(slot, 1+filtered, 1)
 	a := d.counts[slot]
-	a.FilteredOut += filtered
+	a.Seen, a.Sent, a.FilteredOut = a.Seen+1+filtered, a.Sent+1, a.FilteredOut+filtered
 	d.counts[slot] = a
 }
 
@@ -111,18 +118,18 @@ func (d *Day) counted(slot int) (account.Program, error) {
 }
 
 // leave lets an interface go.
-func (d *Day) leave(c *coming) {
+func (d *Day) leave(c *visit) {
 	r := d.Session.roster
 	d.Session.ledger.Publish()
-	r.leave(c.sources, 1)
-	if retired, err := r.retire(c.sources[0], 2, d.Session.ledger.Read(c.sources[0]), d.counted); !retired || err != nil {
+	r.Leave(c.sources, 1)
+	if retired, err := r.Retire(c.sources[0], 2, d.Session.ledger.Read(c.sources[0]), d.counted); !retired || err != nil {
 		panic(fmt.Sprint("it stays: ", err))
 	}
-	r.free(c.numbers)
+	r.Free(c.numbers)
 }
 
 func (d *Day) Accounts() (Accounts, error) {
-	return d.Session.ledger.Accounts(func() ([]account.Program, error) { return d.Session.roster.accounts(d.counted) })
+	return d.Session.ledger.Accounts(func() ([]account.Program, error) { return d.Session.roster.Accounts(d.counted) })
 }
 
 func (d *Day) Stop() { d.stopped.Store(true) }

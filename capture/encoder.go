@@ -13,8 +13,8 @@ import (
 // is a comment.
 const MaxOverhead = 512
 
-// EncoderOptions say what an [Encoder] writes besides packets. The zero value of each field is its
-// default.
+// EncoderOptions are the data that an [Encoder] writes besides packets. The zero value of each
+// field is its default.
 type EncoderOptions struct {
 	Application string // name and version of the program that writes, for the header
 	CommandLine string // for the comment in the header
@@ -24,8 +24,8 @@ type EncoderOptions struct {
 	Comments func(source int) []string
 }
 
-// An Encoder makes pcapng of an input's packets, for outputs of any kind: a stream is what Header
-// returns, then packets, and at the end statistics. docs/pcapng.md describes the blocks. An Encoder
+// An Encoder makes pcapng of an input's packets, for outputs of any kind: a stream is the result of
+// Header, then packets, and at the end statistics. docs/pcapng.md describes the blocks. An Encoder
 // belongs to one goroutine; any goroutine may call AppendStatistics.
 type Encoder struct {
 	d       Description
@@ -44,13 +44,14 @@ type Encoder struct {
 func NewEncoder(d *Description, o EncoderOptions) *Encoder {
 	e := &Encoder{d: *d, options: o, sources: NewSourceList(d)}
 	for i := range d.Sources {
-		e.know(i)
+		e.addSource(i)
 	}
 	return e
 }
 
-// know prepares the blocks of a source's packets. The source has the next interface of the stream.
-func (e *Encoder) know(source int) {
+// addSource prepares the blocks of a source's packets. The source has the next interface of the
+// stream.
+func (e *Encoder) addSource(source int) {
 	src := e.sources.Of(source)
 	direction, mac := uint32(pcapng.Inbound), src.MAC
 	switch {
@@ -75,7 +76,7 @@ func (e *Encoder) Coming() []int {
 	}
 	come := e.sources.Look()
 	for _, source := range come {
-		e.know(source)
+		e.addSource(source)
 	}
 	return come
 }
@@ -146,7 +147,7 @@ func filterInstructions(program []bpf.RawInstruction) (all []pcapng.Instruction)
 }
 
 // Append appends the block of a packet. It takes at most MaxOverhead bytes more than the packet's
-// own, and allocates nothing if b has room for that.
+// own. If b has room for that, there is no allocation.
 func (e *Encoder) Append(b []byte, p *Packet) []byte {
 	if p.Stored == nil {
 		return e.append(b, p.Source, p.Facts, p.Data)
@@ -154,8 +155,8 @@ func (e *Encoder) Append(b []byte, p *Packet) []byte {
 	return e.appendRead(b, p)
 }
 
-// appendRead appends a packet of a capture file. Its comments keep what no option can say; without
-// its block they are made of its Facts.
+// appendRead appends a packet of a capture file. It keeps the comments, because no option has their
+// data; without its block they are made of its Facts.
 func (e *Encoder) appendRead(b []byte, p *Packet) []byte {
 	if p.Stored.Block == nil {
 		block := e.fill(p.Source, p.Facts, p.Data)
@@ -168,7 +169,7 @@ func (e *Encoder) appendRead(b []byte, p *Packet) []byte {
 	})
 }
 
-// fieldsOf tells which options the block of a packet of a capture file has.
+// fieldsOf returns which options the block of a packet of a capture file has.
 func fieldsOf(p *Packet) (f pcapng.Fields) {
 	for _, field := range []struct {
 		has bool
@@ -195,8 +196,8 @@ func isPlain(f *Facts) bool {
 	return f.Dropped|uint64(f.ClockSetBack)|uint64(f.HashKind|HashKind(f.GSOSize|f.RunTime)|HashKind(f.To)|HashKind(f.Reason))|uint64(f.Location) == 0 && f.Weight <= 1
 }
 
-// fill makes the block of a packet that is not plain. It reuses e.block, to allocate nothing per
-// packet.
+// fill makes the block of a packet that is not plain. It reuses e.block, to avoid an allocation for
+// each packet.
 func (e *Encoder) fill(source uint16, f *Facts, data []byte) *pcapng.Packet {
 	b := &e.block
 	*b = pcapng.Packet{
@@ -208,7 +209,9 @@ func (e *Encoder) fill(source uint16, f *Facts, data []byte) *pcapng.Packet {
 		b.Hash, b.Fields = f.Hash, pcapng.HasHash
 	}
 	if f.To != 0 && e.d.OutletName != nil {
-		b.Outlet = e.outlet.of(f.To, e.d.OutletName)
+		if b.Outlet = e.outlet.of(f.To, e.d.OutletName); f.Device() != 0 {
+			b.Outlet, b.Device = nil, b.Outlet
+		}
 	}
 	if (f.Location != 0 || f.Reason != 0) && e.d.ReasonName != nil {
 		b.Reason, b.Location = e.cause.of(source, f, &e.d)
@@ -265,7 +268,7 @@ func (e *Encoder) AppendStatistics(b []byte, source int, number uint32, own Acco
 		comments = append(comments, e.options.Comments(source)...)
 	}
 	if own.PassedBy > 0 {
-		comments = append(comments, fmt.Sprintf("at least %d more packets, which the interface has counted, did not pass the hook", own.PassedBy))
+		comments = append(comments, fmt.Sprintf(passedByComment, own.PassedBy))
 	}
 	now := uint64(time.Now().UnixNano())
 	return pcapng.AppendStatistics(b, &pcapng.Statistics{

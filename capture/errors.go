@@ -2,16 +2,16 @@ package capture
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
+	"github.com/xdpcap/xdpcap/capture/internal/watch"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // The kinds of errors that a caller can react to, for errors.Is. An error's text is complete
-// without its kind: it says what was tried, on what, and why it failed.
+// without its kind: it has the operation, its object and the cause.
 var (
 	// ErrBusy means that another XDP program was attached to an interface while Open ran.
 	ErrBusy = xdp.ErrBusy
@@ -32,7 +32,7 @@ var (
 	// Options.FilterAtExit is set without Exit in Options.Hooks.
 	ErrNeedsExit = errors.New("needs the exit of a traced program")
 	// ErrTraced means that Options.Sink or Options.Mode is set where a running program is traced.
-	ErrTraced = errors.New("not possible where a program is traced")
+	ErrTraced = probe.ErrTraced
 	// ErrLockedMemory means that the rings need more memory than this user may lock: make
 	// Options.Buffer smaller, or grant CAP_IPC_LOCK.
 	ErrLockedMemory = support.ErrLockedMemory
@@ -42,38 +42,25 @@ var (
 	// ErrBufferTooLarge means that rings of Options.Buffer bytes would take too much of the
 	// available memory, or more than there is: make it smaller, or leave it 0.
 	ErrBufferTooLarge = support.ErrBufferTooLarge
-	// ErrNoStamp means that packets at an interface or hook cannot have the time stamps that
-	// Options.Stamp asks for: HostStamp always works.
-	ErrNoStamp = errors.New("packets cannot have these time stamps")
+	// ErrNoStamp means that packets at an interface or hook cannot have the time stamps of
+	// Options.Stamp: HostStamp always works.
+	ErrNoStamp = probe.ErrNoStamp
 	// ErrNoClock is the same for AdapterStamp only: AdapterUnsyncedStamp works.
-	ErrNoClock = errors.New("the card has no clock that can be compared")
+	ErrNoClock = probe.ErrNoClock
 	// ErrInterfaceGone means that an interface of the session was deleted or moved to another
 	// network namespace while the session ran. A session on several interfaces continues on the
 	// others.
 	ErrInterfaceGone = xdp.ErrGone
 	// ErrBlind means that a hook of the session no longer sees packets, although its interface
 	// exists: the sampling program was detached, the traced program replaced, or a slot of the hook
-	// map was taken. A new session captures what runs there now. Without CAP_SYS_ADMIN a session
-	// does not notice when the last program that calls a hook map goes away, and it reports a
-	// traced program as gone when its dispatcher is replaced.
-	ErrBlind = errors.New("the hook no longer sees packets")
+	// map was taken. A new session captures at the program that runs there now. Without
+	// CAP_SYS_ADMIN a session does not notice when the last program that calls a hook map goes
+	// away, and it reports a traced program as gone when its dispatcher is replaced.
+	ErrBlind = watch.ErrBlind
 	// ErrPassedBy is the kind of the Notice that an interface has received packets which did not
-	// pass its XDP hook: AtIngress captures those that tc redirects.
-	ErrPassedBy = errors.New("packets did not pass the hook")
-	// ErrEnough is what an output returns when it has as many packets as it was asked for. It ends
-	// the session without an error.
+	// pass its XDP hook: AtIngress captures packets that tc redirects.
+	ErrPassedBy = watch.ErrPassedBy
+	// ErrEnough is returned by an output once it has the requested number of packets. It ends the
+	// session without an error.
 	ErrEnough = errors.New("the output has as much as requested")
 )
-
-// oneFor returns the first of the errors of many interfaces, because the others are mostly like it
-// and there may be hundreds. It is nil if all of them are.
-func oneFor(errs []error) error {
-	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
-	switch len(failed) {
-	case 0:
-		return nil
-	case 1:
-		return failed[0]
-	}
-	return fmt.Errorf("none of %d interfaces can be captured: %w", len(failed), failed[0])
-}

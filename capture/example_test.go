@@ -6,6 +6,9 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"strings"
+	"testing"
+	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
@@ -56,4 +59,45 @@ func ExampleSession_Packets() {
 		queues[p.Queue]++
 	}
 	fmt.Println(queues)
+}
+
+// Print packets, as the package's comment shows.
+func Example_packets() {
+	ctx := context.Background()
+	s, err := capture.Open(capture.Options{Interfaces: []string{"eth0"}, SnapLen: 128})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	for p, err := range s.Packets(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(time.Unix(0, p.Stamp()), p.WireLen, len(p.Data), p.Queue, p.Source)
+	}
+	accounts, err := s.Accounts()
+	fmt.Println(accounts.Total(), err) // 7 seen = 0 filtered out + 0 not sampled + ...
+}
+
+// The code in the package's comment is that of Example_packets, which is compiled.
+func TestPackageComment(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("capture.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	comment, _, _ := strings.Cut(string(source), "package capture\n")
+	var code strings.Builder
+	for line := range strings.Lines(comment) {
+		if rest, ok := strings.CutPrefix(line, "//\t"); ok {
+			code.WriteString("\t" + rest)
+		}
+	}
+	if code.Len() == 0 || !strings.Contains(string(example), code.String()) {
+		t.Errorf("the comment has\n%s", &code)
+	}
 }

@@ -23,7 +23,7 @@ var (
 const Ahead = ahead
 
 // ClockOffset is what the reader adds to the stamps of the programs.
-func (s *Session) ClockOffset() int64 { return s.reader.clock.Offset }
+func (s *Session) ClockOffset() int64 { return s.reader.Clock.Offset }
 
 // SetFilling marks the shared rings of a session, as programs do while they write a record: 1, and
 // 0 afterwards.
@@ -35,13 +35,13 @@ func (s *Session) SetFilling(tb testing.TB, filling uint64) {
 
 // ComeTooLate is what a session does with an interface that it has found, and that has gone since.
 func (s *Session) ComeTooLate(name string) {
-	s.hooks.whileAttached(func() {
-		s.comings.comeLate(xdp.Interface{Index: 1 << 30, Name: name, Type: "ether", Up: true, Driver: "veth", RxQueues: 1})
+	s.hooks.WhileAttached(func() {
+		s.followed.StartLate(xdp.Interface{Index: 1 << 30, Name: name, Type: "ether", Up: true, Driver: "veth", RxQueues: 1})
 	})
 }
 
 // AgeRefusals makes the session try the interfaces again that it could not capture, as if this time
 // had passed.
 func (s *Session) AgeRefusals(by time.Duration) {
-	s.hooks.whileAttached(func() { s.comings.refused.Age(by) })
+	s.hooks.WhileAttached(func() { s.followed.Refused.Age(by) })
 }

@@ -65,7 +65,7 @@ func sorted(f kernel.SamplerFlow) kernel.SamplerFlow {
 func TestProgramFlowsAgreeWithGopacket(t *testing.T) {
 	t.Parallel()
 	b := newProgramTest(t, Options{First: 1})
-	flows := b.sampler.maps[kernel.SamplerMapFlows]
+	flows := b.sampler.Maps[kernel.SamplerMapFlows]
 	for _, whole := range testnet.HeaderTable() {
 		for n := 14; n <= len(whole.Frame); n++ {
 			h := whole.Cut(n)

@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 	"github.com/xdpcap/xdpcap/internal/machine"
@@ -18,28 +19,27 @@ import (
 // A heldHook is an XDP program that one packet goes through, and that its filter holds up for
 // long, while the session ends.
 type heldHook struct {
-	interfaceHook
+	stillHook
 	t       *testing.T
-	sampler *sampler
+	program *ebpf.Program
+	sampler *probe.Sampler
 	ended   chan error // what running the program came to
 }
 
-func (h *heldHook) load(k *sampler, first, index uint32) error {
+func (h *heldHook) Load(k *probe.Sampler, first, index uint32) error {
 	h.sampler = k
-	p, err := k.load(loading{
-		name: kernel.SamplerProgXdpcapXdp, first: first, index: index,
-		own:    constants{kernel.SamplerVarVerdict: uint32(Pass), kernel.SamplerVarFiltering: true},
-		adjust: func(spec *ebpf.ProgramSpec) { must(h.t, filterebpf.Inline(spec, "filter", slowFilter())) },
+	var err error
+	h.program, err = k.Load(probe.Loading{
+		Name: kernel.SamplerProgXdpcapXdp, First: first, Index: index,
+		Own:    probe.Constants{kernel.SamplerVarVerdict: uint32(Pass), kernel.SamplerVarFiltering: true},
+		Adjust: func(spec *ebpf.ProgramSpec) { must(h.t, filterebpf.Inline(spec, "filter", slowFilter())) },
 	})
-	if err != nil {
-		return err
-	}
-	return h.take(p)
+	return err
 }
 
-// attach returns when the program is at work, on another CPU than the session.
-func (h *heldHook) attach() error {
-	program, err := h.programs[0].Clone() // the session closes its own meanwhile
+// Attach returns when the program is at work, on another CPU than the session.
+func (h *heldHook) Attach() error {
+	program, err := h.program.Clone() // the session closes its own meanwhile
 	if err != nil {
 		return err
 	}
@@ -51,14 +51,13 @@ func (h *heldHook) attach() error {
 		})
 	}()
 	testnet.WaitFor(h.t, "the program to run", func() bool {
-		accounts, err := h.sampler.accounts()
-		return err != nil || accounts[0].Seen == 1
+		counted, err := h.sampler.Counted(0)
+		return err != nil || counted.Seen == 1
 	})
 	return nil
 }
 
-// check finds nothing, because the program is at no interface.
-func (h *heldHook) check() error { return nil }
+func (h *heldHook) Close() error { return h.program.Close() }
 
 // slowFilter matches after it has asked for the time a million times, which takes 20 ms and more.
 func slowFilter() asm.Instructions {
@@ -91,7 +90,7 @@ func TestHeldUp(t *testing.T) {
 	held := &heldHook{t: t, ended: make(chan error, 1)}
 	var accounts []Accounts
 	err = machine.Quiet(0, func() error {
-		s, err := open(o, []hook{held}, ring.New)
+		s, err := open(o, []probe.Hook{held}, ring.New)
 		if err != nil {
 			return err
 		}

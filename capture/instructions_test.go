@@ -14,7 +14,9 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
+	"github.com/xdpcap/xdpcap/capture/internal/roster"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -142,13 +144,13 @@ func (table instructionTable) addAll(t *testing.T, pair *testnet.Pair, transport
 		o := c.options
 		o.VLANRestore = VLANRestoreOff
 		o.Interfaces, o.Hooks, o.Transport = []string{pair.RxName}, hooks, transport
-		withHooks(t, pair, o, func(h hook) {
+		withHooks(t, pair, o, func(h probe.Hook) {
 			switch h := h.(type) {
-			case *xdpHook:
-				table.add(t, fmt.Sprintf("%v, xdp, %s", transport, c.name), h.programs[0])
-			case *traceHook:
-				table.add(t, fmt.Sprintf("%v, fentry for %v, %s", transport, hooks, c.name), h.fentry)
-				table.add(t, fmt.Sprintf("%v, fexit for %v, %s", transport, hooks, c.name), h.fexit)
+			case *probe.XDPHook:
+				table.add(t, fmt.Sprintf("%v, xdp, %s", transport, c.name), h.Programs[0])
+			case *probe.TraceHook:
+				table.add(t, fmt.Sprintf("%v, fentry for %v, %s", transport, hooks, c.name), h.Tracers()[1])
+				table.add(t, fmt.Sprintf("%v, fexit for %v, %s", transport, hooks, c.name), h.Tracers()[0])
 			}
 		})
 	}
@@ -162,15 +164,15 @@ func (table instructionTable) addLosses(t *testing.T, pair *testnet.Pair, transp
 		o := c.options
 		o.Interfaces, o.Transport = []string{pair.RxName}, transport
 		runsProgram := false
-		withHooks(t, pair, o, func(h hook) {
+		withHooks(t, pair, o, func(h probe.Hook) {
 			switch h := h.(type) {
-			case *redirectHook:
+			case *probe.RedirectHook:
 				runsProgram = true
-				table.add(t, fmt.Sprintf("%v, redirect, %s", transport, c.name), h.programs[0])
-				table.add(t, fmt.Sprintf("%v, generic redirect, %s", transport, c.name), h.programs[1])
-			case *dropHook:
+				table.add(t, fmt.Sprintf("%v, redirect, %s", transport, c.name), h.Programs[0])
+				table.add(t, fmt.Sprintf("%v, generic redirect, %s", transport, c.name), h.Programs[1])
+			case *probe.DropHook:
 				if !runsProgram {
-					table.add(t, fmt.Sprintf("%v, drop, %s", transport, c.name), h.programs[0])
+					table.add(t, fmt.Sprintf("%v, drop, %s", transport, c.name), h.Programs[0])
 				}
 			}
 		})
@@ -190,28 +192,30 @@ func (table instructionTable) add(t *testing.T, name string, p *ebpf.Program) {
 
 // withHooks calls do for each hook of a session whose programs are loaded, and not attached. All of
 // it is released afterwards, since the maps take much memory.
-func withHooks(t *testing.T, pair *testnet.Pair, o Options, do func(hook)) {
+func withHooks(t *testing.T, pair *testnet.Pair, o Options, do func(probe.Hook)) {
 	t.Helper()
 	err := pair.Rx.Do(func() error {
 		o, err := o.withDefaults()
 		if err != nil {
 			return err
 		}
-		points, err := o.points()
+		points, err := o.probe().Points()
 		if err != nil {
 			return err
 		}
-		hooks, err := o.hooks(points)
-		defer closeHooks(hooks)
+		hooks, err := o.probe().Choose(points)
+		defer probe.CloseAll(hooks)
 		if err != nil {
 			return err
 		}
-		k, err := newSampler(&o, newRoster(&o, hooks), ring.New(o.rings()))
+		r := roster.New(hooks, 0, nil)
+		slots, n := r.Arrays()
+		k, err := probe.New(o.probe(), r.Sources(), slots, n, ring.New(o.rings()))
 		if err != nil {
 			return err
 		}
-		defer k.close()
-		if err := k.loadHooks(hooks); err != nil {
+		defer k.Close()
+		if err := k.LoadAll(hooks); err != nil {
 			return err
 		}
 		for _, h := range hooks {

@@ -6,11 +6,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cilium/ebpf"
-
 	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
+	"github.com/xdpcap/xdpcap/capture/internal/roster"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 )
 
@@ -18,11 +18,11 @@ import (
 // measures the cause for another lossInterval.
 const lossInterval = 500 * time.Millisecond
 
-// A LossCause says why packets find the rings full.
+// A LossCause is why packets find the rings full.
 type LossCause int
 
 const (
-	Burst      LossCause = iota // more came at once than a ring holds; nothing was lost after that
+	Burst      LossCause = iota // more came at once than a ring holds; later packets were not lost
 	SmallRings                  // rings fill up again and again, although the reader sometimes waits for packets
 	SlowReader                  // the reader never has to wait
 	SlowOutput                  // the reader never has to wait, and spends most of its time in the outputs or the loop over Packets
@@ -81,7 +81,10 @@ func (l *Loss) Error() string {
 
 // A lossWatch waits on its own goroutine for the first loss of a session, and gives a Notice of it.
 type lossWatch struct {
-	sampler    *sampler
+	options    *Options
+	sampler    *probe.Sampler
+	roster     *roster.Roster
+	programs   func() ([]account.Program, error)
 	ledger     *account.Ledger
 	laps       *throttle.Laps
 	rings      []uint32     // by CPU: its ring at the last reading
@@ -92,21 +95,12 @@ type lossWatch struct {
 	quit, done chan struct{}
 }
 
-// newLossWatch returns a watch of a session that began at this time. The caller starts run.
-func newLossWatch(k *sampler, ledger *account.Ledger, laps *throttle.Laps, started time.Time) *lossWatch {
-	w := &lossWatch{sampler: k, ledger: ledger, laps: laps, rings: k.ringNumbers(), quit: make(chan struct{}), done: make(chan struct{})}
-	w.before.at = started
+// newLossWatch returns a watch of a session. The caller starts run.
+func newLossWatch(s *Session) *lossWatch {
+	w := &lossWatch{options: &s.options, sampler: s.sampler, roster: s.roster, programs: s.programs, ledger: s.ledger, laps: &s.laps, rings: s.sampler.RingNumbers(), quit: make(chan struct{}), done: make(chan struct{})}
+	w.before.at = s.started
 	w.unheard = make([]uint64, len(w.rings))
 	return w
-}
-
-// ringNumbers returns which ring each CPU has: see ring.Set.RingOf.
-func (k *sampler) ringNumbers() []uint32 {
-	rings := make([]uint32, ebpf.MustPossibleCPU())
-	for cpu := range rings {
-		rings[cpu] = k.rings.RingOf(cpu)
-	}
-	return rings
 }
 
 func (w *lossWatch) run() {
@@ -122,7 +116,7 @@ func (w *lossWatch) run() {
 			if w.look(false) {
 				return
 			}
-			if w.began != nil { // after a late look the next tick would come too soon to tell the cause
+			if w.began != nil { // after a late look the next tick would be too soon to find the cause
 				ticker.Reset(lossInterval)
 			}
 		}
@@ -142,12 +136,11 @@ func (w *lossWatch) close() {
 // look takes a reading, and gives the Notice if a loss is found. It returns true when the watch is
 // over.
 func (w *lossWatch) look(last bool) bool {
-	k := w.sampler
 	now, err := w.read()
 	switch {
 	case err != nil:
 		return true // the session's end meets the same error
-	case now.lost == 0: // nothing lost, or only on CPUs that have no ring any more
+	case now.lost == 0: // no loss, or only on CPUs that have no ring any more
 		if w.before = now; w.began != nil {
 			w.began = nil
 			w.laps.End()
@@ -160,25 +153,25 @@ func (w *lossWatch) look(last bool) bool {
 	}
 	spent := w.laps.End()
 	if w.began != nil && now.at.Sub(w.began.at) < lossInterval/2 {
-		w.began = nil // the session has ended, and the time was too short to tell the cause
+		w.began = nil // the session has ended, and the time was too short to find the cause
 	}
 	l := newLoss(w.before, w.began, now, spent)
-	programs, err := k.accounts()
+	programs, err := w.programs()
 	if err != nil {
 		return true
 	}
 	for i, p := range programs {
 		if p.Lost > 0 {
-			l.Sources = append(l.Sources, k.roster.source(i))
+			l.Sources = append(l.Sources, w.roster.Source(i))
 		}
 	}
-	l.Buffer = k.options.Buffer
-	if accounts, err := w.ledger.Accounts(k.accounts); err == nil {
+	l.Buffer = w.options.Buffer
+	if accounts, err := w.ledger.Accounts(w.programs); err == nil {
 		if total := accounts.Total(); total.Captured > 0 {
 			l.Size = int(total.Bytes / total.Captured)
 		}
 	}
-	rings := k.options.rings()
+	rings := w.options.rings()
 	switch {
 	case l.Size == 0:
 	case l.Cause == Burst:
@@ -186,12 +179,12 @@ func (w *lossWatch) look(last bool) bool {
 	case l.Cause == SmallRings:
 		l.Enough = rings.Enough(l.Size, uint64(l.Rate*EnoughTime.Seconds()))
 	}
-	k.options.notice(l)
+	w.options.notice(l)
 	return true
 }
 
 // newLoss compares three readings: the last one without a loss, the first one with a loss, and the
-// one after the laps. began is nil if the session ended before the laps could tell.
+// one after the laps. began is nil if the session ended before the laps had a result.
 func newLoss(before lossReading, began *lossReading, now lossReading, spent throttle.Times) *Loss {
 	l := &Loss{
 		Lost:    now.lost,
@@ -226,7 +219,7 @@ func rate(from, to lossReading) float64 {
 // because a reading leaves out the losses of a CPU that is offline now.
 func more(from, to uint64) uint64 { return to - min(from, to) }
 
-// A lossReading is what the programs have counted since they were attached. It leaves out losses on
+// A lossReading has the counts of the programs since they were attached. It leaves out losses on
 // CPUs without a ring: a CPU that comes online during a session gets its ring a moment later, and
 // no option helps against that loss.
 type lossReading struct {
@@ -238,10 +231,10 @@ type lossReading struct {
 
 func (w *lossWatch) read() (lossReading, error) {
 	r := lossReading{at: time.Now()}
-	rings := w.sampler.ringNumbers() // before the counters, so that a loss in between counts as before the new ring
+	rings := w.sampler.RingNumbers() // before the counters, so that a loss in between counts as before the new ring
 	var cpus []kernel.SamplerAccount
-	for i := range w.sampler.roster.usedSlots() {
-		perCPU, err := w.sampler.perCPU(i)
+	for i := range w.roster.UsedSlots() {
+		perCPU, err := w.sampler.PerCPU(i)
 		if err != nil {
 			return r, err
 		}

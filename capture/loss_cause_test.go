@@ -99,7 +99,7 @@ func (u *heldUp) Write(packets []Packet) error {
 func (u *heldUp) count(t *testing.T, lost, sampled uint64) {
 	t.Helper()
 	u.hook.account = kernel.SamplerAccount{Seen: lost + sampled, Lost: lost, Sampled: sampled}
-	must(t, u.hook.attach())
+	must(t, u.hook.Attach())
 }
 
 // end ends the session, and expects this loss, without its times, and no other one.
@@ -129,7 +129,7 @@ func TestLossOfOutput(t *testing.T) {
 	t.Parallel()
 	u := holdUp(t)
 	u.loss.close() // it looks by the clock
-	w := newLossWatch(u.sampler, u.ledger, &u.laps, u.started)
+	w := newLossWatch(u.Session)
 	u.count(t, 1000, 2)
 	w.look(false)
 	w.began.at = w.began.at.Add(-lossInterval)
@@ -149,13 +149,14 @@ func TestLossOfGone(t *testing.T) {
 			o := Options{Patterns: []string{"absent*"}, Notice: func(err error) { errors.As(err, &loss) }}
 			s := openStill(t, o, (&ring.Lists{Number: 1}).New)
 			s.loss.close()
-			w := newLossWatch(s.sampler, s.ledger, &s.laps, s.started)
-			s.sampler.comeFirst(t, "gone")
-			s.sampler.countFirst(t, kernel.SamplerAccount{Seen: 10, Lost: 10})
+			w := newLossWatch(s)
+			z := slotZero{s.roster, s.sampler}
+			z.comeFirst(t, "gone")
+			z.countFirst(t, kernel.SamplerAccount{Seen: 10, Lost: 10})
 			w.look(false)
-			s.sampler.goFirst(t)
+			z.goFirst(t)
 			for _, name := range next {
-				s.sampler.comeFirst(t, name)
+				z.comeFirst(t, name)
 			}
 			if over := w.look(false); !over || loss == nil {
 				t.Fatal("the loss is not told")

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/capture/internal/account"
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -26,7 +27,7 @@ func openAt(t *testing.T, ns *testnet.Namespace, o Options) (s *Session) {
 }
 
 // openStill opens a session of hooks and rings that only tests have, at no interface.
-func openStill(t *testing.T, o Options, rings func(ring.Options) *ring.Set, hooks ...hook) *Session {
+func openStill(t *testing.T, o Options, rings func(ring.Options) *ring.Set, hooks ...probe.Hook) *Session {
 	t.Helper()
 	s, err := tryStill(t, o, rings, hooks...)
 	must(t, err)
@@ -34,7 +35,7 @@ func openStill(t *testing.T, o Options, rings func(ring.Options) *ring.Set, hook
 	return s
 }
 
-func tryStill(t *testing.T, o Options, rings func(ring.Options) *ring.Set, hooks ...hook) (*Session, error) {
+func tryStill(t *testing.T, o Options, rings func(ring.Options) *ring.Set, hooks ...probe.Hook) (*Session, error) {
 	t.Helper()
 	testnet.RequireRoot(t)
 	if o.Patterns == nil {

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// An Input is where [Run] takes packets from: a live [Session], or capture files (package file).
-// One that wraps another, to change its packets, returns that by Unwrap() Input.
-// Run calls it from one goroutine. Any goroutine may call Stop and Accounts; Close is called last.
+// An Input is the source of packets for [Run]: a live [Session], or capture files (package file).
+// An Input that wraps another, to change its packets, returns that by Unwrap() Input. Run calls it
+// from one goroutine. Any goroutine may call Stop and Accounts; Close is called last.
 type Input interface {
-	// Description describes the input to the outputs. Run asks for it before the first Read.
+	// Description describes the input to the outputs. Run calls it before the first Read.
 	Description() Description
 
 	// Read waits for packets, puts the available ones into the slice, as many as fit, and returns
 	// how many. They are valid until the next call. idle, if not nil, is called whenever all
 	// available packets have been handed over, before Read waits for others, and about four times a
-	// second while it waits. The error is io.EOF at the end, or says what ended the input early.
+	// second while it waits. The error is io.EOF at the end, or the cause of an early end.
 	Read(packets []Packet, idle func()) (int, error)
 
 	// Accounts returns the current accounts of the sources; after Read has returned an error, the
@@ -54,10 +54,10 @@ type Files interface {
 	AppendHeader(b []byte, application string) []byte
 
 	// IsUnlimited reports whether interfaces are written with the snapshot length 0, no limit. That
-	// is so where packets of several files come together: libpcap refuses a file whose interfaces
-	// differ in it, and those of an interface that is described later are not known when the first
-	// is written. It is also so for a pcap file, which may have packets that are longer than its
-	// header says, and libpcap refuses those in pcapng.
+	// is so if packets of several files come together: libpcap refuses a file whose interfaces
+	// differ in it, and the lengths of interfaces that are described later are not known when the
+	// first is written. It is also so for a pcap file, which may have packets that are longer than
+	// its header declares, and libpcap refuses those in pcapng.
 	IsUnlimited() bool
 }
 
@@ -79,8 +79,8 @@ func NewSourceList(d *Description) *SourceList {
 }
 
 // Look adds the sources that have come since the last call, and returns their indexes in the order
-// in which they came. A source may take the place of one that has gone, and of which no more
-// packets come. Call it before each use of packets.
+// in which they came. A source may take the place of another source that has gone, after the last
+// packet of that. Call it before each use of packets.
 func (l *SourceList) Look() (come []int) {
 	if l.more == nil {
 		return nil
@@ -113,13 +113,8 @@ func SourcesSince(all []Source, come int) (later []Source) {
 			later = append(later, src)
 		}
 	}
-	return inOrder(later)
-}
-
-// inOrder sorts sources by when they came.
-func inOrder(sources []Source) []Source {
-	slices.SortStableFunc(sources, func(a, b Source) int { return cmp.Compare(a.Came, b.Came) })
-	return sources
+	slices.SortStableFunc(later, func(a, b Source) int { return cmp.Compare(a.Came, b.Came) })
+	return later
 }
 
 // A Backlogged output has a queue of packets that wait to be written. The rate of a session with
@@ -140,26 +135,26 @@ type Batch struct {
 	Start  int64 // the position in the output at which Blocks begins
 }
 
-// A BlockEnd says where a packet's block ends, and what the packet adds to the accounts.
+// A BlockEnd is the end of a packet's block, and the packet's part of the accounts.
 type BlockEnd struct {
 	End           int64 // the position in the output
 	Time          int64 // Facts.Time of the packet
 	Bytes, Source uint32
 }
 
-// A DirectOutput is an Output that takes packets directly from the rings where it can, in one pass,
-// which costs less than half the time of Write. Run asks a session's only output.
+// A DirectOutput is an Output that can take packets directly from the rings, in one pass, which
+// costs less than half the time of Write. Run uses this if it is a session's only output.
 type DirectOutput interface {
 	Output
 
 	// WriteDirect calls take with memory for the blocks that e makes, and take fills it and returns
-	// how many packets it has added. There may be none: all that take cannot handle comes by Write.
-	// An output that does not write the blocks of an Encoder now does not call take. Run calls
-	// WriteDirect from the goroutine of Write, before it reads.
+	// how many packets it has added. There may be none: the packets that take cannot handle come by
+	// Write. An output that does not write the blocks of an Encoder now does not call take. Run
+	// calls WriteDirect from the goroutine of Write, before it reads.
 	WriteDirect(take func(e *Encoder, into *Batch) int) error
 }
 
-// A Description is what a session's files say about the session besides its packets.
+// A Description is the content of a session's files besides packets and statistics.
 type Description struct {
 	Sources  []Source     // the sources at Begin
 	Options  Options      // with the defaults filled in
@@ -168,16 +163,16 @@ type Description struct {
 	OS       string       // as `uname -srm` prints it
 	Clocks   []*CardClock // Session.CardClocks at Begin; nil = none
 	Stamps   string       // the accuracy of HostLowprecStamp's stamps, in words; "" = another Stamp
-	Recorded string       // why and when a recorder wrote the file; "" = none did
+	Recorded string       // why and when a recorder wrote the file; "" = no recorder did
 
-	// Anonymized says how addresses were replaced in packets and Sources, and what was omitted;
-	// "" = nothing was. An Encoder writes it into the header, and then neither the command line nor
-	// comments of capture files.
+	// Anonymized describes how addresses were replaced in packets and Sources, and what was
+	// omitted; "" = the packets are unchanged. An Encoder writes it into the header, and then
+	// neither the command line nor comments of capture files.
 	Anonymized string
 
 	// More returns the sources that have come after so many others. Capture files describe their
-	// sources one by one, and interfaces may come during a session: one that is not in Sources is
-	// in More when its first packet comes. It may have the index of one that has gone: a
+	// sources one by one, and interfaces may come during a session: a source that is not in Sources
+	// is in More when its first packet comes. It may have the index of another that has gone: a
 	// [SourceList] puts them where they belong. Only the goroutine of Begin and Write may call it;
 	// nil = Sources has all.
 	More func(come int) []Source
@@ -210,7 +205,7 @@ func (d *Description) IsLive() bool { return d.Files == nil }
 func (d *Description) Notice(err error) { d.Options.notice(err) }
 
 // CauseNames returns the names of why and where a packet of a source was thrown away; "" for other
-// packets. One that a traced program dropped has no location.
+// packets. A packet that a traced program dropped has no location.
 func (d *Description) CauseNames(source uint16, f *Facts) (reason, location string) {
 	if f.Location == 0 && f.Reason == 0 || d.ReasonName == nil || d.LocationName == nil {
 		return "", ""
@@ -221,8 +216,8 @@ func (d *Description) CauseNames(source uint16, f *Facts) (reason, location stri
 	return d.ReasonName(source, f), location
 }
 
-// innermost returns the input or output that others wrap. One that hands over what another one
-// does, changed, returns that one by Unwrap.
+// innermost returns the input or output that others wrap. A wrapper returns the wrapped one by
+// Unwrap.
 func innermost[T any](put T) T {
 	for {
 		w, ok := any(put).(interface{ Unwrap() T })

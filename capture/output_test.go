@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/capture/internal/account"
+	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 )
 
@@ -49,7 +50,7 @@ func TestUnexplainedComment(t *testing.T) {
 
 // A loop is a reader of a ring in memory, out of which the same packets come again and again.
 type loop struct {
-	reader
+	reader.Reader
 	memory  *ring.Memory
 	packets []Packet
 }
@@ -61,7 +62,7 @@ func newLoopOf(packet []byte) *loop {
 	for i := uint64(0); memory.Put(0, ring.NewRecord(packet, i), packet); i++ {
 	}
 	return &loop{
-		reader:  reader{rings: memory.Set, lost: ring.Losses{Slots: 1}, ledger: account.NewLedger(1, 0)},
+		Reader:  reader.Reader{Rings: memory.Set, Lost: ring.Losses{Slots: 1}, Ledger: account.NewLedger(1, 0)},
 		memory:  memory,
 		packets: make([]Packet, ring.GroupSize),
 	}
@@ -69,10 +70,10 @@ func newLoopOf(packet []byte) *loop {
 
 // next returns some packets.
 func (l *loop) next(tb testing.TB) []Packet {
-	if !l.rings.IsReady() {
+	if !l.Rings.IsReady() {
 		l.memory.Rewind()
 	}
-	n, err := l.read(l.packets)
+	n, err := l.Read(l.packets)
 	must(tb, err)
 	return l.packets[:n]
 }

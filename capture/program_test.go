@@ -15,7 +15,9 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
+	"github.com/xdpcap/xdpcap/capture/internal/roster"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -24,8 +26,10 @@ import (
 // A programTest is the sampling programs of two sources with their rings, not attached to anything.
 type programTest struct {
 	t       *testing.T
-	sampler *sampler
-	hooks   []hook
+	sampler *probe.Sampler
+	roster  *roster.Roster
+	rings   *ring.Set
+	hooks   []probe.Hook
 }
 
 // newProgramTest loads the programs.
@@ -38,23 +42,23 @@ func newProgramTest(t *testing.T, o Options) *programTest {
 	p := &programTest{t: t}
 	for i, name := range []string{"lo", "other"} {
 		ifi := xdp.Interface{Index: i + 1, Name: name}
-		at := point{ifi: ifi}
-		must(t, o.compile(&at))
-		hooks, err := o.hooksAt(at)
+		at := probe.Point{Interface: ifi}
+		must(t, o.probe().Compile(&at))
+		hooks, err := o.probe().ChooseAt(at)
 		must(t, err)
 		p.hooks = append(p.hooks, hooks...)
 	}
-	if p.sampler, err = newSampler(&o, newRoster(&o, p.hooks), ring.New(o.rings())); err != nil {
-		t.Fatal(err)
-	}
+	p.roster, p.rings = roster.New(p.hooks, 0, nil), ring.New(o.rings())
+	p.sampler, err = probe.New(o.probe(), p.roster.Sources(), len(p.hooks), len(p.hooks), p.rings)
+	must(t, err)
 	t.Cleanup(p.close)
-	must(t, p.sampler.loadHooks(p.hooks))
-	must(t, p.sampler.rings.Refresh())
+	must(t, p.sampler.LoadAll(p.hooks))
+	must(t, p.rings.Refresh())
 	return p
 }
 
 func (p *programTest) close() {
-	for _, err := range []error{closeHooks(p.hooks), p.sampler.close()} {
+	for _, err := range []error{probe.CloseAll(p.hooks), p.sampler.Close()} {
 		if err != nil {
 			p.t.Error(err)
 		}
@@ -62,10 +66,10 @@ func (p *programTest) close() {
 }
 
 func (p *programTest) program(source int) *ebpf.Program {
-	if h, ok := p.hooks[source].(*tcHook); ok {
-		return h.programs[0]
+	if h, ok := p.hooks[source].(*probe.TCHook); ok {
+		return h.Programs[0]
 	}
-	return p.hooks[source].(*xdpHook).programs[0]
+	return p.hooks[source].(*probe.XDPHook).Programs[0]
 }
 
 // instructions are those of a source's program, as the verifier has left them.
@@ -94,7 +98,7 @@ func (p *programTest) run(source int, packet []byte, n int) (verdict xdp.Verdict
 // samples takes everything out of the rings.
 func (p *programTest) samples() (samples []Packet, packets [][]byte) {
 	p.t.Helper()
-	rings := p.sampler.rings
+	rings := p.rings
 	rings.Gather(math.MaxUint64)
 	group := make([]Packet, ring.GroupSize)
 	for rings.IsReady() {
@@ -113,9 +117,9 @@ func (p *programTest) samples() (samples []Packet, packets [][]byte) {
 }
 
 // sharedRings are the shared rings of all CPUs.
-func sharedRings(tb testing.TB, k *sampler) (all []*kernel.SamplerRing) {
+func sharedRings(tb testing.TB, k *probe.Sampler) (all []*kernel.SamplerRing) {
 	tb.Helper()
-	m := k.maps[kernel.SamplerMapRings]
+	m := k.Maps[kernel.SamplerMapRings]
 	memory, err := unix.Mmap(m.FD(), 0, int(m.MaxEntries()*m.ValueSize()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	must(tb, err)
 	tb.Cleanup(func() { unix.Munmap(memory) })
@@ -145,7 +149,7 @@ func (p *programTest) runOn(cpu, source int, packet []byte, n int) {
 
 func (p *programTest) accounts() []account.Program {
 	p.t.Helper()
-	accounts, err := p.sampler.accounts()
+	accounts, err := p.roster.Accounts(p.sampler.Counted)
 	must(p.t, err)
 	return accounts
 }
@@ -380,7 +384,7 @@ func TestProgramMaxRate(t *testing.T) {
 	}
 	// The bucket is now as if no packet had come since the machine was started.
 	start = time.Now()
-	must(t, b.sampler.maps[kernel.SamplerMapBucket].Put(uint32(0), uint64(0)))
+	must(t, b.sampler.Maps[kernel.SamplerMapBucket].Put(uint32(0), uint64(0)))
 	b.run(1, packetOf(64, 0), 50) // all sources share the bucket
 	most = 2 + uint64(rate*time.Since(start).Seconds())
 	if a := b.accounts()[1]; a.Sent < 2 || a.Sent > most || a.NotSampled != 50-a.Sent {

@@ -1,30 +1,33 @@
 package capture
 
-import "github.com/xdpcap/xdpcap/capture/internal/throttle"
+import (
+	"github.com/xdpcap/xdpcap/capture/internal/reader"
+	"github.com/xdpcap/xdpcap/capture/internal/throttle"
+)
 
 // writePlain encodes the oldest packets directly from the shared rings, as many as fit into the
 // batch, and returns how many. It reads each packet once, on the way from the ring to the block;
 // the usual way by groups takes three passes and waits for memory in each. It stops at rare cases
-// and leaves them to reader.take: a ring of another kind, a damaged record, a VLAN tag to put back,
+// and leaves them to Reader.Take: a ring of another kind, a damaged record, a VLAN tag to put back,
 // a full batch, or a full ledger. Its time counts as Reading, because the output only waits for it.
-func (r *reader) writePlain(e *Encoder, into *Batch) (n int) {
-	r.laps.Lap(throttle.Writing)
-	ledger := r.ledger
+func writePlain(r *reader.Reader, e *Encoder, into *Batch) (n int) {
+	r.Laps.Lap(throttle.Writing)
+	ledger := r.Ledger
 	blocks, ends := into.Blocks, into.Ends
 	for taken := -1; taken != n; {
-		run, ok := r.rings.Run()
+		run, ok := r.Rings.Run()
 		if !ok {
 			break
 		}
 		taken = n
 		for rec := run.Next(); rec != nil; rec = run.Next() {
 			data := rec.Data()
-			source, ok := r.sourceOf(int(rec.Source))
-			if !ok || r.met > e.sources.come || cap(blocks)-len(blocks) < len(data)+MaxOverhead || len(ends) == cap(ends) || ledger.IsFull() {
+			source, ok := r.SourceOf(int(rec.Source))
+			if !ok || r.Added > e.sources.come || cap(blocks)-len(blocks) < len(data)+MaxOverhead || len(ends) == cap(ends) || ledger.IsFull() {
 				break
 			}
 			ledger.Take(source, len(data))
-			r.finish(&rec.Facts, rec.Source, source)
+			r.Finish(&rec.Facts, rec.Source, source)
 			blocks = e.append(blocks, uint16(source), &rec.Facts, data)
 			ends = append(ends, BlockEnd{
 				End: into.Start + int64(len(blocks)), Time: rec.Time, Bytes: uint32(len(data)), Source: uint32(source),
@@ -35,8 +38,8 @@ func (r *reader) writePlain(e *Encoder, into *Batch) (n int) {
 		run.End()
 	}
 	into.Blocks, into.Ends = blocks, ends
-	r.took(n)
-	r.laps.Lap(throttle.Reading)
+	r.Took(n)
+	r.Laps.Lap(throttle.Reading)
 	return n
 }
 
@@ -45,8 +48,9 @@ type directInput interface {
 	writePlain(e *Encoder, into *Batch) int
 }
 
-// directly returns the output that takes packets directly from an input, and what it is to call;
-// nil if the input or the output does not, or the output is not the only one.
+// directly returns the output that takes packets directly from an input, and the function that it
+// calls for them; nil if the input or the output does not support that, or there are several
+// outputs.
 func directly(from Input, outputs []Output) (DirectOutput, func(*Encoder, *Batch) int) {
 	in, ok := from.(directInput)
 	if !ok || len(outputs) != 1 {

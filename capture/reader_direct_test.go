@@ -9,6 +9,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -16,19 +17,19 @@ import (
 
 // mixedRings is a reader of rings with all that can be in them, the same for the same seed: packets
 // of all lengths, losses, tags beside them, damaged records, and a perf ring besides shared ones.
-func mixedRings(seed uint64, shared int, limit uint64) *reader {
+func mixedRings(seed uint64, shared int, limit uint64) *reader.Reader {
 	random := rand.New(rand.NewPCG(seed, 0))
 	perf := int(1 - seed%2)
 	memory := ring.NewMemory(1<<16, shared, perf)
-	r := &reader{
-		rings:    memory.Set,
-		lost:     ring.Losses{Slots: 2},
-		ledger:   account.NewLedger(2, limit),
-		snapLen:  1500,
-		weighted: seed%3 != 0,
-		hasMore:  seed%3 == 0,
-		laps:     new(throttle.Laps),
-		stop:     func() {},
+	r := &reader.Reader{
+		Rings:    memory.Set,
+		Lost:     ring.Losses{Slots: 2},
+		Ledger:   account.NewLedger(2, limit),
+		SnapLen:  1500,
+		Weighted: seed%3 != 0,
+		HasMore:  seed%3 == 0,
+		Laps:     new(throttle.Laps),
+		Stop:     func() {},
 	}
 	rings := shared + perf
 	dropped := make([][2]uint64, rings)
@@ -105,19 +106,19 @@ func TestDirect(t *testing.T) {
 		var counts [2]Accounts
 		for i := range outputs {
 			r := mixedRings(seed, int(1+seed%4), limit)
-			r.rings.Gather(math.MaxUint64)
+			r.Rings.Gather(math.MaxUint64)
 			out := newBatchOutput()
 			packets := make([]Packet, ring.GroupSize)
-			for r.rings.IsReady() {
+			for r.Rings.IsReady() {
 				if i == 0 {
-					out.WriteDirect(r.writePlain)
+					out.WriteDirect(func(e *Encoder, into *Batch) int { return writePlain(r, e, into) })
 				}
-				out.Write(packets[:r.take(packets)])
+				out.Write(packets[:r.Take(packets)])
 			}
 			taken += out.direct
-			outputs[i], counts[i] = out, r.ledger.Counts()
-			if r.taken.Load() != counts[i].Total().Captured {
-				t.Errorf("seed %d: %d packets were handed on, of %+v", seed, r.taken.Load(), counts[i])
+			outputs[i], counts[i] = out, r.Ledger.Counts()
+			if r.Taken.Load() != counts[i].Total().Captured {
+				t.Errorf("seed %d: %d packets were handed on, of %+v", seed, r.Taken.Load(), counts[i])
 			}
 		}
 		if !bytes.Equal(outputs[0].blocks, outputs[1].blocks) {
@@ -137,13 +138,13 @@ func TestDirectIsReading(t *testing.T) {
 	t.Parallel()
 	const wrote = 10 * time.Millisecond
 	r, out := mixedRings(1, 1, 0), newBatchOutput()
-	r.rings.Gather(math.MaxUint64)
-	r.laps.Begin()
+	r.Rings.Gather(math.MaxUint64)
+	r.Laps.Begin()
 	time.Sleep(wrote)
 	began := time.Now()
-	out.WriteDirect(r.writePlain)
+	out.WriteDirect(func(e *Encoder, into *Batch) int { return writePlain(r, e, into) })
 	most := time.Since(began)
-	spent := r.laps.End()
+	spent := r.Laps.End()
 	if out.direct == 0 || spent[throttle.Reading] <= 0 || spent[throttle.Reading] > most || spent[throttle.Writing] < wrote {
 		t.Errorf("%d packets taken within %v: %v", out.direct, most, spent)
 	}

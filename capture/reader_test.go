@@ -5,6 +5,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/internal/machine"
@@ -12,20 +13,20 @@ import (
 
 // filledRings is a reader of shared rings that are full: a packet in each of them in turn.
 type filledRings struct {
-	reader
+	reader.Reader
 	memory  *ring.Memory
 	Packets int // in all full rings
 }
 
 func fillRings(rings, size, packet int) *filledRings {
 	memory := ring.NewMemory(size, rings, 0)
-	f := &filledRings{memory: memory, reader: reader{
-		rings:    memory.Set,
-		lost:     ring.Losses{Slots: 2},
-		ledger:   account.NewLedger(2, 0),
-		weighted: true,
-		snapLen:  MaxSnapLen,
-		laps:     new(throttle.Laps),
+	f := &filledRings{memory: memory, Reader: reader.Reader{
+		Rings:    memory.Set,
+		Lost:     ring.Losses{Slots: 2},
+		Ledger:   account.NewLedger(2, 0),
+		Weighted: true,
+		SnapLen:  MaxSnapLen,
+		Laps:     new(throttle.Laps),
 	}}
 	data := packetOf(packet, 1)
 	for {
@@ -40,20 +41,20 @@ func fillRings(rings, size, packet int) *filledRings {
 
 // Refill puts everything into the rings again.
 func (f *filledRings) Refill() {
-	f.clock = machine.Stamper{WallClock: f.clock.WallClock}
+	f.Clock = machine.Stamper{WallClock: f.Clock.WallClock}
 	f.memory.Rewind()
 }
 
 // Drain writes all that is in the rings, and returns how many packets there were.
 func (f *filledRings) Drain(tb testing.TB, w DirectOutput) (n int) {
 	packets := make([]Packet, ring.GroupSize)
-	for f.rings.IsReady() {
+	for f.Rings.IsReady() {
 		must(tb, w.WriteDirect(func(e *Encoder, into *Batch) int {
-			got := f.writePlain(e, into)
+			got := writePlain(&f.Reader, e, into)
 			n += got
 			return got
 		}))
-		got := f.take(packets)
+		got := f.Take(packets)
 		must(tb, w.Write(packets[:got]))
 		n += got
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
+	"github.com/xdpcap/xdpcap/capture/internal/roster"
 )
 
 // A regulated input watches how its outputs keep up, from when they have begun until end returns.
@@ -20,8 +21,8 @@ type regulated interface {
 //
 // It returns the accounts of the outputs, in their order. Packets that the input captured and an
 // output did not take are lost in that output's accounts. The error is nil if the end was
-// requested. Otherwise it joins what ended the input, the first error of an output, and errors from
-// releasing everything.
+// requested. Otherwise it joins the cause of the input's end, the first error of an output, and
+// errors from releasing resources.
 func Run(ctx context.Context, from Input, outputs ...Output) ([]Accounts, error) {
 	defer context.AfterFunc(ctx, from.Stop)()
 	description := from.Description()
@@ -116,25 +117,25 @@ func flush(outputs []Output) error {
 	return errors.Join(errs...)
 }
 
-// A Forgetter is an [Output] that is told when the interface of a source has gone. It may wrap one,
-// and return it by Unwrap() Output.
+// A Forgetter is an [Output] that is notified when the interface of a source has gone. It may wrap
+// one, and return it by Unwrap() Output.
 type Forgetter interface {
-	// Forget returns whether the output has done with a source of which no more packets come, and
-	// whose account is final: none of its packets is on its way, and all is said of it that the
-	// output says. Run calls it again, between packets, until it returns true, and then asks the
-	// next output. When all outputs of a session are Forgetters and have returned true, another
-	// source may get the index. Its packets then count in the same element of Accounts, which is
-	// the sum over all sources that have had the index.
+	// Forget returns whether the output no longer needs a source that has gone and whose account is
+	// final: all its packets are written, and all data about it. Run calls it again, between
+	// packets, until it returns true, and then calls the next output's. When all outputs of a
+	// session are Forgetters and have returned true, another source may get the index. Its packets
+	// then count in the same element of Accounts, which is the sum over all sources that have had
+	// the index.
 	Forget(source int) bool
 }
 
-// maxAsked is how many sources the outputs are asked about again at a time: those that have waited
+// maxAsked is for how many sources Forget is called again at a time: those that have waited
 // longest, because outputs take packets in order.
 const maxAsked = 256
 
 // A farewell makes outputs forget the sources of a session whose interfaces have gone.
 type farewell struct {
-	roster    *roster // nil = no source goes
+	roster    *roster.Roster // nil = no source goes
 	forgotten func(source int)
 	outputs   []Forgetter
 	byAll     bool      // all outputs are Forgetters
@@ -162,7 +163,7 @@ func newFarewell(from Input, outputs []Output) *farewell {
 	return f
 }
 
-// look asks the outputs about the sources that have gone.
+// look calls the outputs' Forget for the sources that have gone.
 func (f *farewell) look() {
 	if f.roster == nil {
 		return
@@ -175,7 +176,7 @@ func (f *farewell) look() {
 		}
 	}
 	f.waits = slices.Delete(f.waits, n, len(again))
-	for _, source := range f.roster.departing() {
+	for _, source := range f.roster.Departing() {
 		if p := (parting{source, f.outputs}); !f.part(&p) {
 			f.waits = append(f.waits, p)
 		}
@@ -194,7 +195,7 @@ func (f *farewell) part(p *parting) bool {
 		if f.forgotten != nil {
 			f.forgotten(p.source)
 		}
-		f.roster.forget(p.source)
+		f.roster.Forget(p.source)
 	}
 	return true
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
+	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
@@ -84,7 +86,7 @@ func TestFaultyRing(t *testing.T) {
 			Accounts{{Seen: 1, Captured: 1, Bytes: 60}, {Seen: 2, Captured: 2, Bytes: 120}}},
 	} {
 		t.Run(test.name, func(t *testing.T) { // one after the other, because a session changes records
-			var hooks []hook
+			var hooks []probe.Hook
 			for i, sent := range test.sent {
 				source := Source{Name: fmt.Sprint("source", i)}
 				hooks = append(hooks, &stillHook{source: source, account: kernel.SamplerAccount{Seen: sent, Sampled: sent}})
@@ -138,13 +140,13 @@ func TestMergeRejects(t *testing.T) {
 	bad.Source, bad.Cookie = 1, 0
 	memory.Put(0, bad, packet)
 	memory.Put(0, ring.NewRecord(packet, 2), packet)
-	r := &reader{rings: memory.Set, lost: ring.Losses{Slots: 2}, ledger: account.NewLedger(2, 0)}
-	r.rings.Gather(math.MaxUint64)
+	r := &reader.Reader{Rings: memory.Set, Lost: ring.Losses{Slots: 2}, Ledger: account.NewLedger(2, 0)}
+	r.Rings.Gather(math.MaxUint64)
 	packets := make([]Packet, ring.GroupSize)
-	if n := r.take(packets); n != 1 || packets[0].Time != 2 || r.rings.IsReady() {
+	if n := r.Take(packets); n != 1 || packets[0].Time != 2 || r.Rings.IsReady() {
 		t.Errorf("%d packets, the first %+v", n, packets[0].Facts)
 	}
-	same(t, Accounts{{Captured: 1, Bytes: 60}, {Invalid: 1}}, r.ledger.Counts())
+	same(t, Accounts{{Captured: 1, Bytes: 60}, {Invalid: 1}}, r.Ledger.Counts())
 }
 
 // What a CPU without a ring loses says nothing about the size of the rings: before it gets its
@@ -155,7 +157,7 @@ func TestLossWithoutRing(t *testing.T) {
 	rings := ring.Lists{Number: 1}
 	s := openStill(t, Options{}, rings.New, h)
 	s.loss.close()
-	w := newLossWatch(s.sampler, s.ledger, &s.laps, s.started)
+	w := newLossWatch(s)
 	for _, step := range []struct {
 		ring       uint32
 		lost, want uint64
@@ -168,7 +170,7 @@ func TestLossWithoutRing(t *testing.T) {
 	} {
 		rings.Number = step.ring
 		h.account.Lost = step.lost
-		must(t, h.attach())
+		must(t, h.Attach())
 		now, err := w.read()
 		if err != nil || now.lost != step.want {
 			t.Errorf("ring %d, %d lost: read %d, want %d; %v", step.ring, step.lost, now.lost, step.want, err)

@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture/internal/account"
-	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
+	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
+	"github.com/xdpcap/xdpcap/capture/internal/roster"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
+	"github.com/xdpcap/xdpcap/capture/internal/watch"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -22,29 +25,29 @@ import (
 // the other methods. Close is called last.
 type Session struct {
 	options Options
-	roster  *roster
+	roster  *roster.Roster
 	started time.Time
-	sampler *sampler
-	hooks   hooked
+	sampler *probe.Sampler
+	hooks   watch.Hooks
 	ledger  *account.Ledger
-	reader  reader
-	watch   *watch
-	witness *witness
+	reader  reader.Reader
+	watch   *watch.Watch
+	witness *watch.Witness
 	laps    throttle.Laps
 	loss    *lossWatch
 
-	regulator *regulator // nil unless the session is adaptive; it has no loss watch then
+	regulator *throttle.Regulator // nil unless the session is adaptive; it has no loss watch then
 
-	comings *comings // nil unless interfaces come and go
+	followed *watch.Followed // nil unless interfaces come and go
 
 	stop sync.Once
 
-	promiscuous promiscuous
+	promiscuous probe.Promiscuous
 
 	noticing sync.Mutex // held while the Notice that Open was given runs
 
 	mu     sync.Mutex
-	causes []error // what ended the session, and errors of detaching
+	causes []error // causes of the session's end, and errors of detaching
 }
 
 // openTries is how often Open chooses the size of the rings.
@@ -67,24 +70,27 @@ func openOnce(o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	points, err := o.points()
+	chosen := o.probe()
+	points, err := chosen.Points()
 	if err != nil {
 		return nil, err
 	}
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
 	}
-	hooks, err := o.hooks(points)
+	hooks, err := chosen.Choose(points)
+	o.Verdicts = chosen.Verdicts // those at the exit of a program that drops: see newDropHooks
 	if err != nil {
-		return nil, errors.Join(err, closeHooks(hooks))
+		return nil, errors.Join(err, probe.CloseAll(hooks))
 	}
 	return open(o, hooks, ring.New)
 }
 
 // open makes a session of hooks, and of the rings that newRings returns. The hooks are closed with
 // the session, or at once after an error.
-func open(o Options, hooks []hook, newRings func(ring.Options) *ring.Set) (*Session, error) {
-	s := &Session{options: o, hooks: hooked{all: hooks}}
+func open(o Options, hooks []probe.Hook, newRings func(ring.Options) *ring.Set) (*Session, error) {
+	s := &Session{options: o}
+	s.hooks.All = hooks
 	if o.Notice != nil {
 		s.options.Notice = func(err error) {
 			s.noticing.Lock()
@@ -100,47 +106,62 @@ func open(o Options, hooks []hook, newRings func(ring.Options) *ring.Set) (*Sess
 
 func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
-	s.roster = newRoster(&s.options, s.hooks.all)
-	if s.sampler, err = newSampler(&s.options, s.roster, newRings(s.options.rings())); err != nil {
+	s.roster = roster.New(s.hooks.All, s.options.slotsPerHook(), s.options.PodOf)
+	slots, hooks := s.roster.Arrays()
+	if s.sampler, err = probe.New(s.options.probe(), s.roster.Sources(), slots, hooks, newRings(s.options.rings())); err != nil {
 		return err
 	}
-	s.ledger = account.NewLedger(s.roster.size(), s.options.Count)
+	s.ledger = account.NewLedger(s.roster.Size(), s.options.Count)
 	if err := s.openReader(); err != nil {
 		return err
 	}
-	if err := s.sampler.loadHooks(s.hooks.all); err != nil {
+	if err := s.sampler.LoadAll(s.hooks.All); err != nil {
 		return err
 	}
 	s.started = time.Now()
-	order := slices.Clone(s.hooks.all)
-	lowestFirst(order, func(h hook) int { return h.sources()[0].Index })
-	if err := attachHooks(order); err != nil {
+	order := slices.Clone(s.hooks.All)
+	probe.LowestFirst(order, func(h probe.Hook) int { return h.Sources()[0].Index })
+	if err := probe.AttachAll(order); err != nil {
 		return err
 	}
-	s.roster.describe(s.hooks.all)
-	if s.promiscuous, err = setPromiscuous(&s.options, s.roster.sources()); err != nil {
-		return err
-	}
-	if s.options.follows() {
-		if err := s.meetFirst(); err != nil {
+	s.roster.Describe(s.hooks.All)
+	if on := s.options.Promiscuous == PromiscuousOn; on || s.options.Promiscuous == PromiscuousAuto && s.options.Sink {
+		if s.promiscuous, err = probe.SetPromiscuous(s.roster.Sources(), on, s.notice); err != nil {
 			return err
 		}
 	}
-	if s.witness, err = newWitness(s.sampler); err != nil {
+	if s.options.follows() {
+		c := watch.Followed{Options: s.sampler.Options, Roster: s.roster, Sampler: s.sampler, Ledger: s.ledger, Passed: &s.reader.Passed, Hooks: &s.hooks}
+		if s.followed, err = watch.OpenFollowed(c, s.options.GiveWay); err != nil {
+			return err
+		}
+		if err := s.followed.StartFirst(); err != nil {
+			return err
+		}
+	}
+	if s.witness, err = watch.NewWitness(s.roster.Sources, s.roster.Gone, s.programs, s.notice); err != nil {
 		return err
 	}
-	s.witness.look()
-	if s.comings != nil {
-		s.comings.witness = s.witness
+	s.witness.Look()
+	if s.followed != nil {
+		s.followed.Witness = s.witness
 	}
-	if err := s.startWatch(); err != nil {
+	w := watch.New(watch.Options{
+		Hooks: &s.hooks, Followed: s.followed, Roster: s.roster, Witness: s.witness, Fail: s.fail, Notice: s.notice, Stop: s.Stop,
+	})
+	if blind := w.Look(); len(blind) > 0 {
+		return errors.Join(blind...)
+	}
+	s.watch = w
+	if err := w.Start(); err != nil {
 		return err
 	}
 	if s.options.Adaptive {
-		s.regulator = newRegulator(s.sampler, &s.reader)
-		go s.regulator.run()
+		o := throttle.Options{MaxRate: s.options.MaxRate, Skips: s.sampler.Options.ChoosesFlows()}
+		s.regulator = throttle.NewRegulator(adaptive{s}, o, s.notice)
+		go s.regulator.Run()
 	} else {
-		s.loss = newLossWatch(s.sampler, s.ledger, &s.laps, s.started)
+		s.loss = newLossWatch(s)
 		go s.loss.run()
 	}
 	return nil
@@ -148,66 +169,63 @@ func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 
 func (s *Session) openReader() (err error) {
 	r := &s.reader
-	slots, _ := s.roster.arrays()
-	*r = reader{
-		rings:     s.sampler.rings,
-		roster:    s.roster,
-		cards:     s.roster.cards(),
-		lost:      ring.Losses{Slots: slots},
-		ledger:    s.ledger,
-		immediate: s.options.Immediate,
-		snapLen:   s.options.SnapLen,
-		weighted:  s.options.hasWeights(),
-		hasMore:   !s.options.hasWeights() || s.options.follows(),
-		follows:   s.options.follows(),
-		detached:  &s.hooks.detached,
-		programs:  s.sampler.accounts,
-		stop:      s.Stop,
-		notice:    s.notice,
-		laps:      &s.laps,
+	slots, _ := s.roster.Arrays()
+	cards, weighted, follows := s.roster.Cards(), s.options.hasWeights(), s.options.follows()
+	*r = reader.Reader{
+		Rings:     s.sampler.Rings,
+		Roster:    s.roster,
+		Cards:     cards,
+		Lost:      ring.Losses{Slots: slots},
+		Ledger:    s.ledger,
+		Immediate: s.options.Immediate,
+		SnapLen:   s.options.SnapLen,
+		Weighted:  weighted,
+		HasMore:   cards != nil || !weighted || follows,
+		Follows:   follows,
+		Detached:  &s.hooks.Detached,
+		Programs:  s.programs,
+		Stop:      s.Stop,
+		Notice:    s.notice,
+		Laps:      &s.laps,
 	}
-	r.hasMore = r.hasMore || r.cards != nil
 	if s.options.Adaptive {
-		r.rest = new(throttle.Rest)
+		r.Rest = new(throttle.Rest)
 	}
-	if r.clock, err = machine.NewStamper(); err != nil {
+	if r.Clock, err = machine.NewStamper(); err != nil {
 		return err
 	}
-	if slices.Contains(s.options.Hooks, Exit) && s.options.follows() || s.roster.has(func(src *Source) bool { return src.Hook == Exit }) {
-		if r.outlets.interfaces, err = xdp.OpenNames(); err != nil {
+	if slices.Contains(s.options.Hooks, Exit) && s.options.follows() || s.roster.Has(func(src *Source) bool { return src.Hook == Exit || src.Hook == StackDrop }) {
+		if err := r.OpenOutlets(); err != nil {
 			return err
 		}
 	}
-	for _, h := range s.hooks.all {
-		if drop, ok := h.(*dropHook); ok {
-			r.words = drop.words
+	for _, h := range s.hooks.All {
+		if drop, ok := h.(*probe.DropHook); ok {
+			r.Words = drop.Words
 		}
 	}
-	if s.sampler.stamping == kernel.SamplerStampingEVERY_TICK {
-		r.rings.UseTicks()
-	}
-	return r.rings.Refresh()
+	return r.Rings.Refresh()
 }
 
 // Sources returns the session's sources: the interfaces in the order of Options.Interfaces, each
 // with its hooks. With Patterns or GiveWay they are in the order in which they came, each after
-// those below it, until [Forgetter] outputs have forgotten more than 256 that have gone: then one
-// that comes has the place of the first of these. Any goroutine may call it.
-func (s *Session) Sources() []Source { return s.roster.sources() }
+// those below it, until [Forgetter] outputs have forgotten more than 256 that have gone: then a
+// source that comes has the place of the first of these. Any goroutine may call it.
+func (s *Session) Sources() []Source { return s.roster.Sources() }
 
 // Gone returns the indexes of the sources whose interfaces have gone and whose accounts are final.
 // Any goroutine may call it.
-func (s *Session) Gone() []int { return s.roster.gone(s.ledger.Final() != nil) }
+func (s *Session) Gone() []int { return s.roster.Gone(s.ledger.Final() != nil) }
 
-// HasSwitchedOff reports whether attaching has switched off what joins packets at an interface
-// before XDP: LRO or hardware GRO. To switch that on again at the end of the session needs
+// HasSwitchedOff reports whether attaching has switched off LRO or hardware GRO, which join packets
+// at an interface before XDP. To switch that on again at the end of the session needs
 // CAP_NET_ADMIN.
 func (s *Session) HasSwitchedOff() bool {
-	s.hooks.mu.Lock()
-	defer s.hooks.mu.Unlock()
-	return slices.ContainsFunc(s.hooks.all, func(h hook) bool {
-		own, ok := h.(*xdpHook)
-		return ok && own.attached != nil && own.attached.SwitchedOff != nil
+	s.hooks.Lock()
+	defer s.hooks.Unlock()
+	return slices.ContainsFunc(s.hooks.All, func(h probe.Hook) bool {
+		own, ok := h.(*probe.XDPHook)
+		return ok && own.HasSwitchedOff()
 	})
 }
 
@@ -219,8 +237,8 @@ func (s *Session) ended() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.reader.err != io.EOF:
-		return errors.Join(append(s.causes, s.reader.err)...)
+	case s.reader.Err != io.EOF:
+		return errors.Join(append(s.causes, s.reader.Err)...)
 	case len(s.causes) > 0:
 		return errors.Join(s.causes...)
 	}
@@ -237,36 +255,39 @@ func (s *Session) fail(err error) {
 	s.mu.Unlock()
 }
 
-// notice calls Options.Notice. Any goroutine may call it, as all that have the session's options.
+// programs reads the programs' counts for each source.
+func (s *Session) programs() ([]account.Program, error) { return s.roster.Accounts(s.sampler.Counted) }
+
+// notice calls Options.Notice. Any goroutine may call it.
 func (s *Session) notice(err error) { s.options.notice(err) }
 
 // Stop detaches from the interfaces and waits about 20 ms, until no sampling program runs any more.
 // Run and Packets then hand over the packets that are still in the rings, and return.
 func (s *Session) Stop() {
 	s.stop.Do(func() {
-		s.hooks.mu.Lock()
-		defer s.hooks.mu.Unlock()
-		s.witness.finish()
+		s.hooks.Lock()
+		defer s.hooks.Unlock()
+		s.witness.Finish()
 		if s.sampler != nil {
-			s.fail(s.sampler.letOut())
+			s.fail(s.sampler.DrainTracers())
 		}
 		if s.watch != nil {
-			s.fail(errors.Join(s.watch.look()...)) // hooks that went blind in the last second
+			s.fail(errors.Join(s.watch.Look()...)) // hooks that went blind in the last second
 		}
-		s.fail(s.promiscuous.close())
-		s.fail(detachHooks(s.hooks.all))
+		s.fail(s.promiscuous.Close())
+		s.fail(probe.DetachAll(s.hooks.All))
 		if s.sampler != nil {
-			s.fail(s.sampler.barrier.Wait())
+			s.fail(s.sampler.AwaitEnd())
 		}
-		s.hooks.detached.Store(true)
+		s.hooks.Detached.Store(true)
 		if s.loss != nil {
 			s.loss.end()
 		}
 		if s.regulator != nil {
-			s.regulator.end()
+			s.regulator.End()
 		}
 		if s.sampler != nil {
-			s.sampler.rings.Wake()
+			s.sampler.Rings.Wake()
 		}
 	})
 }
@@ -274,34 +295,35 @@ func (s *Session) Stop() {
 // Accounts returns the current accounts of the sources; after the session has ended, the final
 // ones.
 func (s *Session) Accounts() (Accounts, error) {
-	all, err := s.ledger.Accounts(s.sampler.accounts)
-	s.witness.fill(all)
+	all, err := s.ledger.Accounts(s.programs)
+	s.witness.Fill(all)
 	return all, err
 }
+
+// RingUse returns the largest share of the memory of a CPU's ring that packets took since the last
+// call: near 1, the ring is about to lose packets.
+func (s *Session) RingUse() float64 { return s.sampler.Rings.Used() }
 
 // Close detaches and releases everything, and may be called again. Packets that are still in the
 // rings are discarded. Run calls Close by itself.
 func (s *Session) Close() error {
 	s.Stop()
 	if s.watch != nil {
-		s.watch.close()
+		s.watch.Close()
 	}
 	if s.loss != nil {
 		s.loss.close()
 	}
 	if s.regulator != nil {
-		s.regulator.close()
+		s.regulator.Close()
 	}
-	if names := s.reader.outlets.interfaces; names != nil {
-		names.Close()
-	}
-	s.reader.outlets.interfaces = nil
-	errs := []error{closeHooks(s.hooks.all)}
+	s.reader.CloseOutlets()
+	errs := []error{probe.CloseAll(s.hooks.All)}
 	if s.sampler != nil {
-		errs = append(errs, s.sampler.close())
+		errs = append(errs, s.sampler.Close())
 	}
-	s.comings.close()
-	s.witness.close()
-	s.hooks.all, s.watch, s.loss, s.comings, s.reader.err = nil, nil, nil, nil, os.ErrClosed
+	s.followed.Close()
+	s.witness.Close()
+	s.hooks.All, s.watch, s.loss, s.followed, s.reader.Err = nil, nil, nil, nil, os.ErrClosed
 	return errors.Join(errs...)
 }

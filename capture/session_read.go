@@ -9,11 +9,13 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/machine"
-	"golang.org/x/sys/unix"
 )
 
 // Run writes the session's packets to the outputs, as [Run] does with any input: until ctx is done,
@@ -23,12 +25,12 @@ func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error
 }
 
 // Read implements [Input]. Packets that are on their way when the session is stopped are returned
-// before io.EOF. It allocates nothing.
+// before io.EOF. It does not allocate.
 func (s *Session) Read(packets []Packet, idle func()) (int, error) {
 	s.laps.Lap(throttle.Writing)
-	s.reader.idle = idle
-	n, err := s.reader.read(packets)
-	s.reader.idle = nil
+	s.reader.Idle = idle
+	n, err := s.reader.Read(packets)
+	s.reader.Idle = nil
 	if err != nil {
 		return 0, s.ended()
 	}
@@ -41,8 +43,39 @@ func (s *Session) regulate(outputs []Output) (end func()) {
 	if s.regulator == nil {
 		return func() {}
 	}
-	s.regulator.watch(outputs)
-	return s.regulator.close
+	for _, out := range outputs {
+		if b, ok := innermost(out).(Backlogged); ok {
+			s.regulator.Watch(b)
+		}
+	}
+	return s.regulator.Close
+}
+
+// adaptive is the session as its regulator sees it.
+type adaptive struct{ *Session }
+
+// SetRate implements [throttle.Program].
+func (a adaptive) SetRate(oneIn uint32) error { return a.sampler.SetRate(oneIn) }
+
+// Count implements [throttle.Program].
+func (a adaptive) Count(c *throttle.Counters) error {
+	c.Rested, c.Taken = a.reader.Rest.Total(), a.reader.Taken.Load()
+	for i := range a.roster.UsedSlots() {
+		perCPU, err := a.sampler.PerCPU(i)
+		if err != nil {
+			return err
+		}
+		for _, n := range perCPU {
+			if n.Sampled == 0 {
+				continue // it may have no ring yet, and no rate helps against that
+			}
+			// The kernel copies the counters one after the other while packets come.
+			c.Pool += n.Seen - min(n.Seen, n.FilteredOut)
+			c.Kept += n.Sampled + n.Lost
+			c.Lost += n.Lost
+		}
+	}
+	return nil
 }
 
 // Packets returns the session's packets, each valid until the next one, until ctx is done or
@@ -70,7 +103,7 @@ func (s *Session) Packets(ctx context.Context) iter.Seq2[*Packet, error] {
 }
 
 // writePlain implements directInput.
-func (s *Session) writePlain(e *Encoder, into *Batch) int { return s.reader.writePlain(e, into) }
+func (s *Session) writePlain(e *Encoder, into *Batch) int { return writePlain(&s.reader, e, into) }
 
 // Description describes the session.
 func (s *Session) Description() Description {
@@ -81,24 +114,25 @@ func (s *Session) Description() Description {
 		Hardware:     machine.CPU(),
 		OS:           machine.Kernel(),
 		Clocks:       s.CardClocks(),
-		Stamps:       s.sampler.worth,
+		Stamps:       s.sampler.Stamps,
 		Accounts:     s.Accounts,
 		OutletName:   s.OutletName,
 		ReasonName:   s.ReasonName,
 		LocationName: s.LocationName,
-		Settled:      func() time.Time { return time.Unix(0, s.reader.settled.Load()) },
+		Settled:      func() time.Time { return time.Unix(0, s.reader.Settled.Load()) },
 	}
 	if s.options.follows() {
-		d.More = s.roster.since
+		d.More = s.roster.Since
 	}
 	return d
 }
 
-// OutletName returns the name of the interface through which a packet is sent. If the interface no
-// longer existed when its first packet came, or is in another network namespace, the name is made
-// from its number. Any goroutine may call it, even after the session has ended.
+// OutletName returns the name of the interface through which a packet is sent, or which has lost
+// it. If the interface no longer existed when its first packet came, or is in another network
+// namespace, the name is made from its number. Any goroutine may call it, even after the session
+// has ended.
 func (s *Session) OutletName(to Outlet) string {
-	if name, ok := s.reader.outlets.name(to); ok {
+	if name, ok := s.reader.OutletName(to); ok {
 		return name
 	}
 	return to.String()
@@ -109,14 +143,14 @@ func (s *Session) OutletName(to Outlet) string {
 // traced program, or the number if it has no name. Any goroutine may call it, even after the
 // session has ended.
 func (s *Session) ReasonName(source uint16, f *Facts) string {
-	src := s.roster.source(int(source))
+	src := s.roster.Source(int(source))
 	if src.ReasonText != nil {
 		return src.ReasonText(f.Reason)
 	}
 	if src.Hook == FailedRedirect {
 		return cmp.Or(unix.ErrnoName(unix.Errno(f.Reason)), fmt.Sprintf("error %d", uint32(f.Reason)))
 	}
-	if w := s.reader.words; w != nil {
+	if w := s.reader.Words; w != nil {
 		return w.Reasons.Name(lost.Reason(f.Reason))
 	}
 	return fmt.Sprintf("reason %d", uint32(f.Reason))
@@ -125,25 +159,37 @@ func (s *Session) ReasonName(source uint16, f *Facts) string {
 // LocationName returns the name of the kernel's function, or the address in hexadecimal if the
 // kernel hides names. Any goroutine may call it, even after the session has ended.
 func (s *Session) LocationName(at Location) string {
-	if w := s.reader.words; w != nil {
+	if w := s.reader.Words; w != nil {
 		return w.Function(uint64(at))
 	}
 	return fmt.Sprintf("%#x", uint64(at))
 }
 
+// A CardClock is the relation of a card's clock to the system's.
+type CardClock struct {
+	Name   string        // /dev/ptp0
+	Ahead  time.Duration // how far it was ahead of CLOCK_REALTIME when last measured
+	Within time.Duration // Ahead is wrong by at most half of this
+	Faster float64       // how much faster it is than the system's: 1e-6 is 1 us per second; 0 = not known yet
+}
+
+func (c CardClock) String() string {
+	return fmt.Sprintf("%s is %v ahead of the system's clock, within %v, and gains %.3f us per second", c.Name, c.Ahead, c.Within/2, c.Faster*1e6)
+}
+
 // CardClocks returns the clocks of the sources' cards, in the order of Sources. The clock is nil
 // for a source without AdapterStamp.
 func (s *Session) CardClocks() []*CardClock {
-	clocks := make([]*CardClock, s.roster.size())
+	clocks := make([]*CardClock, s.roster.Size())
 	offset, _, err := machine.ClockOffset()
-	for i, c := range s.roster.cards() {
-		stamps := c.stamps
-		if err != nil || stamps == nil || stamps.clock == nil {
+	for i, c := range s.roster.Cards() {
+		clock := c.Clock()
+		if err != nil || clock == nil {
 			continue
 		}
-		last, faster := stamps.clock.Last()
+		last, faster := clock.Last()
 		clocks[i] = &CardClock{
-			Name:   stamps.clock.Name,
+			Name:   clock.Name,
 			Ahead:  time.Duration(last.Card - last.Monotonic - offset),
 			Within: last.Within,
 			Faster: faster,
@@ -152,10 +198,10 @@ func (s *Session) CardClocks() []*CardClock {
 	return clocks
 }
 
-// SetCards reports whether the session has told a card to stamp packets. Undoing that at the end of
-// the session needs CAP_NET_ADMIN.
+// SetCards reports whether the session made a card stamp packets. Undoing that at the end of the
+// session needs CAP_NET_ADMIN.
 func (s *Session) SetCards() bool {
-	s.hooks.mu.Lock()
-	defer s.hooks.mu.Unlock()
-	return slices.ContainsFunc(s.roster.cards(), func(c card) bool { return c.stamps != nil && c.stamps.stamping != nil })
+	s.hooks.Lock()
+	defer s.hooks.Unlock()
+	return slices.ContainsFunc(s.roster.Cards(), func(c probe.Card) bool { return c.HasSet() })
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
@@ -16,8 +17,8 @@ import (
 func TestCardStampsSpareTheClock(t *testing.T) {
 	t.Parallel()
 	p := newProgramTest(t, Options{Transport: TransportRing, Buffer: 16 << 20})
-	p.sampler.options.Stamp = AdapterUnsyncedStamp
-	must(t, p.sampler.chooseStamping())
+	p.sampler.Options.Stamp = AdapterUnsyncedStamp
+	must(t, p.sampler.ChooseStamping())
 	const packets = 10_000
 	program := loadCardStamps(t, p)
 	err := machine.Quiet(0, func() error {
@@ -55,9 +56,9 @@ func TestCardStampsSpareTheClock(t *testing.T) {
 // number, which is the stamp, and there is one if it is even.
 func loadCardStamps(t *testing.T, p *programTest) *ebpf.Program {
 	t.Helper()
-	own := question{time: true}.constants()
+	own := probe.Constants{kernel.SamplerVarAskingTime: true, kernel.SamplerVarAskingHash: false, kernel.SamplerVarAskingTag: false}
 	own[kernel.SamplerVarSource], own[kernel.SamplerVarHook] = uint32(0), uint32(0)
-	loaded, err := p.sampler.load(loading{name: kernel.SamplerProgXdpcapCard, own: own, adjust: func(spec *ebpf.ProgramSpec) {
+	loaded, err := p.sampler.Load(probe.Loading{Name: kernel.SamplerProgXdpcapCard, Own: own, Adjust: func(spec *ebpf.ProgramSpec) {
 		for code, i := spec.Instructions, 0; i < len(code); i++ {
 			asked, asks := strings.CutPrefix(code[i].Reference(), "bpf_xdp_metadata_rx_")
 			if !asks {

@@ -38,8 +38,8 @@ func TestLowprecProgram(t *testing.T) {
 			var told []error
 			p := newProgramTest(t, Options{Transport: transport, Stamp: HostLowprecStamp, Buffer: 16 << 20,
 				Notice: func(err error) { told = append(told, err) }})
-			if p.sampler.stamping != stamping || told != nil {
-				t.Errorf("the kind of stamps %d, want %d; %v", p.sampler.stamping, stamping, told)
+			if p.sampler.Stamping != stamping || told != nil {
+				t.Errorf("the kind of stamps %d, want %d; %v", p.sampler.Stamping, stamping, told)
 			}
 			const frames = 10_000
 			before, err := machine.Monotonic()
@@ -97,10 +97,10 @@ func TestLowprecPolls(t *testing.T) {
 		var stamps []int64
 		for len(stamps) < 2 {
 			var packets [2]Packet
-			n, err := s.reader.read(packets[:])
+			n, err := s.reader.Read(packets[:])
 			must(t, err)
 			for _, p := range packets[:n] {
-				stamps = append(stamps, p.Time-s.reader.clock.Offset)
+				stamps = append(stamps, p.Time-s.reader.Clock.Offset)
 			}
 		}
 		after, _ := machine.Monotonic()
@@ -237,8 +237,8 @@ func checkMerged(t *testing.T, s *Session, frames uint64) {
 	next := make(map[[2]uint64]uint64) // by CPU and source
 	packets := make([]Packet, ring.GroupSize)
 	for {
-		if rings := s.reader.rings; !rings.IsReady() {
-			if err := s.reader.round(); err == io.EOF {
+		if rings := s.reader.Rings; !rings.IsReady() {
+			if err := s.reader.Round(); err == io.EOF {
 				break
 			} else if err != nil {
 				t.Fatal(err)
@@ -261,9 +261,9 @@ func checkMerged(t *testing.T, s *Session, frames uint64) {
 			}
 		}
 	}
-	accounts, err := s.sampler.accounts()
+	accounts, err := s.programs()
 	must(t, err)
-	t.Logf("%d packets with %d stamps on %d CPUs and sources, by XDP %v", taken, stamps, len(next), s.roster.source(0).Mode)
+	t.Logf("%d packets with %d stamps on %d CPUs and sources, by XDP %v", taken, stamps, len(next), s.roster.Source(0).Mode)
 	if sent := accounts[0].Sent + accounts[1].Sent; taken != sent || taken != accounts[0].Seen+accounts[1].Seen || taken < frames/10 {
 		t.Errorf("of %d packets %d came: %+v", frames, taken, accounts)
 	}

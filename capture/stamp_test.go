@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
@@ -14,10 +15,10 @@ import (
 // A stampedHook is a stillHook at a card that stamps packets.
 type stampedHook struct {
 	*stillHook
-	stamps *cardStamps
+	stamps *probe.CardStamps
 }
 
-func (h *stampedHook) card() card { return card{stamps: h.stamps, hashes: ToeplitzHash} }
+func (h *stampedHook) Card() probe.Card { return probe.Card{Stamps: h.stamps, Hashes: ToeplitzHash} }
 
 // ahead is by how much the card's clock is ahead of the machine's in these tests.
 const ahead = int64(37 * time.Second)
@@ -54,12 +55,12 @@ func stampedSession(t *testing.T, o Options, apart time.Duration, stamps []time.
 		}
 		list.Records = append(list.Records, f.Raw(packet))
 	}
-	var own *cardStamps
+	var own *probe.CardStamps
 	switch o.Stamp {
 	case AdapterStamp:
-		own = &cardStamps{kind: o.Stamp, clock: fakeCard(t, 2)}
+		own = &probe.CardStamps{Kind: o.Stamp, Clock: fakeCard(t, 2)}
 	case AdapterUnsyncedStamp:
-		own = &cardStamps{kind: o.Stamp}
+		own = &probe.CardStamps{Kind: o.Stamp}
 	}
 	n := uint64(len(stamps))
 	h := &stampedHook{&stillHook{source: Source{Name: "eth9", Asked: []string{"timestamp"}}, account: kernel.SamplerAccount{Seen: n, Sampled: n}}, own}
@@ -93,7 +94,7 @@ func TestAdapterStamps(t *testing.T) {
 			}
 			// The session compares the clocks again and again, with results that differ by some ns.
 			offset := out.packets[0].Time - first
-			if off := time.Duration(offset - s.reader.clock.Offset).Abs(); off > ms {
+			if off := time.Duration(offset - s.reader.Clock.Offset).Abs(); off > ms {
 				t.Errorf("the first packet's own time is off by %v", off)
 			}
 			var got []time.Duration
@@ -136,10 +137,10 @@ func TestCardClocks(t *testing.T) {
 		t.Error(text)
 	}
 	s.Stop()
-	s.watch.close() // which measures, too
+	s.watch.Close() // which measures, too
 	s.watch = nil
 	for range 3 {
-		measureClocks(s.roster.cards(), s.notice)
+		probe.MeasureClocks(s.roster.Cards(), s.notice)
 	}
 	want := []string{"the card's clock cannot be compared again, and its stamps use the last comparison: compare /dev/ptp9 with the system's clock: asleep"}
 	same(t, want, told)

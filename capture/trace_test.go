@@ -36,7 +36,7 @@ func TestTracedHead(t *testing.T) {
 			testnet.Send(t, pair, frame)
 			s.Stop()
 			var heads []kernel.SamplerHead
-			must(t, s.sampler.maps[kernel.SamplerMapHeads].Lookup(uint32(0), &heads))
+			must(t, s.sampler.Maps[kernel.SamplerMapHeads].Lookup(uint32(0), &heads))
 			var copied []byte // by the CPU that the packet came to
 			for _, head := range heads {
 				if b := bytes.TrimRight(head.Bytes[:], "\x00"); len(b) > 0 {
@@ -65,7 +65,7 @@ func TestPacketInsideAtEnd(t *testing.T) {
 	must(t, err)
 	defer target.Close()
 	s := openAt(t, pair.Rx, Options{Interfaces: []string{pair.RxName}, Hooks: []Hook{Entry, Exit}})
-	copies := testnet.LinksOf(t, s.roster.source(0).Sampler.ID, s.roster.source(1).Sampler.ID)
+	copies := testnet.LinksOf(t, s.roster.Source(0).Sampler.ID, s.roster.Source(1).Sampler.ID)
 	sent := make(chan struct{})
 	go func() {
 		testnet.Send(t, pair, testnet.UDPFrame(testnet.MinFrame, 0))
@@ -83,7 +83,7 @@ func TestPacketInsideAtEnd(t *testing.T) {
 	}()
 	var closed uint32
 	testnet.WaitFor(t, "the end of the entries", func() bool {
-		err := s.sampler.maps[kernel.SamplerMapClosed].Lookup(uint32(0), &closed)
+		err := s.sampler.Maps[kernel.SamplerMapClosed].Lookup(uint32(0), &closed)
 		return closed == 1 || err != nil
 	})
 	atLeast := time.Since(inside)
@@ -98,13 +98,13 @@ func TestPacketInsideAtEnd(t *testing.T) {
 	m, account := s.run(t)
 	for _, p := range m.packets {
 		ran := time.Duration(p.RunTime)
-		if isExit := s.roster.source(int(p.Source)).Hook == Exit; isExit && ran < atLeast || !isExit && ran != 0 {
-			t.Errorf("at the %v: the program ran %v, and had the packet for %v", s.roster.source(int(p.Source)).Hook, ran, atLeast)
+		if isExit := s.roster.Source(int(p.Source)).Hook == Exit; isExit && ran < atLeast || !isExit && ran != 0 {
+			t.Errorf("at the %v: the program ran %v, and had the packet for %v", s.roster.Source(int(p.Source)).Hook, ran, atLeast)
 		}
 	}
 	for i, a := range account {
 		if want := (Account{Seen: 1, Captured: 1, Bytes: testnet.MinFrame}); a != want {
-			t.Errorf("the account of the %v: %+v, want %+v", s.roster.source(i).Hook, a, want)
+			t.Errorf("the account of the %v: %+v, want %+v", s.roster.Source(i).Hook, a, want)
 		}
 	}
 }

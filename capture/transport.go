@@ -2,7 +2,7 @@ package capture
 
 import "github.com/xdpcap/xdpcap/capture/internal/ring"
 
-// A Transport says how packets come from the kernel to this process.
+// A Transport is a way in which packets come from the kernel to this process.
 type Transport = ring.Transport
 
 const (
@@ -12,10 +12,10 @@ const (
 	// TransportPerf sends packets through perf's rings, by bpf_perf_event_output.
 	TransportPerf = ring.TransportPerf
 	// TransportRing makes the programs write into memory that they share with this process. It
-	// delays the traffic by a fraction of what perf does, and needs none of perf's privileges.
+	// delays the traffic by a fraction of the time of perf, and needs no privileges for perf.
 	TransportRing = ring.TransportRing
 	// TransportAuto is TransportRing if the kernel has the memory for it, and otherwise
-	// TransportDefault. Session.Options tells which one was chosen.
+	// TransportDefault. Session.Options returns the chosen one.
 	TransportAuto = ring.TransportAuto
 )
 

@@ -2,7 +2,7 @@ package capture
 
 import "github.com/xdpcap/xdpcap/capture/packet"
 
-// The types of package packet, under the names that users of a capture know them by.
+// The types of package packet, under their names in package capture.
 type (
 	Packet      = packet.Packet
 	Facts       = packet.Facts
@@ -64,6 +64,6 @@ func ParseVerdict(s string) (Verdict, error) { return packet.ParseVerdict(s) }
 // into name, hook and target. The hook is UnknownHook if the label names none.
 func ParseLabel(label string) Source { return packet.ParseLabel(label) }
 
-// ParsePod finds the pod in what [Source.Description] returned. It is the zero Pod if none is
-// named.
+// ParsePod finds the pod in a description that [Source.Description] returned. It returns the zero
+// Pod if the description names none.
 func ParsePod(description string) Pod { return packet.ParsePod(description) }

@@ -3,7 +3,6 @@ package capture
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 )
@@ -28,26 +27,8 @@ func TestWatchIsJoined(t *testing.T) {
 	w := s.watch
 	must(t, s.Close())
 	select {
-	case <-w.done: // the last that the goroutine does
+	case <-w.Done: // the last that the goroutine does
 	default:
 		t.Error("it runs on")
 	}
-}
-
-// close returns only when the goroutine has ended.
-func TestWatchWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := &watch{quit: make(chan struct{}), done: make(chan struct{})}
-		returned := false
-		go func() {
-			w.close()
-			returned = true
-		}()
-		<-w.quit
-		if synctest.Wait(); returned {
-			t.Error("it does not wait")
-		}
-		close(w.done)
-	})
 }

@@ -19,7 +19,19 @@ func TestCaret(t *testing.T) {
 		`tcp prot 80
     ^^^^
 syntax error
-put a word like host, net or port before it`,
+did you mean port or proto?`,
+		`tcp port 80 andd udp
+            ^^^^
+syntax error
+did you mean and?`,
+		`dns
+^^^
+syntax error
+write port 53`,
+		`src port dns
+         ^^^
+unknown port
+write port 53`,
 		`192.0.2.1
 ^^^^^^^^^
 syntax error

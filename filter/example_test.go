@@ -53,6 +53,6 @@ func ExampleError_Caret() {
 	// tcp prot 443
 	//     ^^^^
 	// syntax error
-	// put a word like host, net or port before it
-	// syntax error (at "prot", byte 4): put a word like host, net or port before it
+	// did you mean port or proto?
+	// syntax error (at "prot", byte 4): did you mean port or proto?
 }

@@ -40,7 +40,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
-// DefaultSnapLen is what a matching program returns if Options.SnapLen is 0: tcpdump's default.
+// DefaultSnapLen is the return value for a match if Options.SnapLen is 0: tcpdump's default.
 const DefaultSnapLen = 262144
 
 // Options are the inputs of Compile besides the expression. The zero value is ready to use.
@@ -50,6 +50,10 @@ type Options struct {
 	Resolver  Resolver   // looks names up; nil = SystemResolver()
 	Outbound  bool       // compile for sent packets: outbound is true, inbound is false
 	VLANAware bool       // match after one or two VLAN tags, too, unless the expression names vlan
+
+	// Fragments lets tests for ports see those of first fragments of IPv6, too. As in libpcap, they
+	// otherwise only see the ports right after IPv6's first header.
+	Fragments bool
 
 	// Unoptimised skips the optimiser, as tcpdump -O does. The program is longer and matches the
 	// same packets. An expression that matches no packet is then no error.
@@ -118,7 +122,7 @@ func matchesNone() []bpf.RawInstruction { return []bpf.RawInstruction{{Op: cbpf.
 func compile(text string, o Options) []bpf.RawInstruction {
 	tree := syntax.Parse(text)
 	names.Resolve(tree, o.Resolver)
-	first := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Link: headers.LinkOf(o.LinkType)})
+	first := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Fragments: o.Fragments, Link: headers.LinkOf(o.LinkType)})
 	if !o.Unoptimised {
 		first = optimise.Graph(first)
 		if first.Last.Code == cbpf.RetK && first.Last.K == 0 {

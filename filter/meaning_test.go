@@ -14,7 +14,7 @@ import (
 
 // compileFor compiles for a test with the expression's meaning.
 func compileFor(expr string, m filtertest.Meaning, unoptimised bool) ([]bpf.RawInstruction, error) {
-	return CompileRaw(expr, Options{Resolver: filtertest.Resolver{}, Netmask: m.Netmask, Outbound: m.Outbound, VLANAware: m.VLANAware,
+	return CompileRaw(expr, Options{Resolver: filtertest.Resolver{}, Netmask: m.Netmask, Outbound: m.Outbound, VLANAware: m.VLANAware, Fragments: m.Fragments,
 		LinkType: headers.LinkNumbers[m.Link], Unoptimised: unoptimised})
 }
 
@@ -67,6 +67,7 @@ func TestMeaning(t *testing.T) {
 	ethernet := filtertest.Meaning{Netmask: filtertest.AnyMask}
 	for _, expr := range filtertest.Corners {
 		meansSame(t, expr, ethernet, allCuts()[headers.Ethernet])
+		meansSame(t, expr, filtertest.Meaning{Fragments: true}, allCuts()[headers.Ethernet])
 	}
 	for l, cuts := range allCuts() {
 		for _, expr := range filtertest.Protocols {
@@ -77,7 +78,7 @@ func TestMeaning(t *testing.T) {
 	for seed := range uint64(n) {
 		m := ethernet
 		m.Netmask = []byte{255, 255, 255, byte(seed)}
-		m.Outbound, m.VLANAware = seed&1 == 1, seed&2 == 2
+		m.Outbound, m.VLANAware, m.Fragments = seed&1 == 1, seed&2 == 2, seed&4 == 4
 		if seed%5 == 4 {
 			m.Link = []headers.Link{headers.Cooked, headers.Cooked2, headers.Raw, headers.Loopback}[seed/5%4]
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The bytes of a packet that the stack throws away, and which of such packets are none that anybody
- * misses. Everything here needs a struct lost with its skb and scratch set.
+ * The bytes of a packet that the stack throws away, as the frame that it was. Everything here needs
+ * a struct lost with its skb and frame set.
  */
 #ifndef FRAME_H
 #define FRAME_H
@@ -14,53 +14,16 @@
 
 #include "filter.h"
 #include "lost.h"
-#include "no_loss.h"
-#include "record.h"
-
-enum lost_limit {
-	MAX_REASONS = 64, /* most reasons that can be selected */
-};
-enum lost_limit *const lost_limit_type; /* keeps the type in BTF, for bpf2go */
 
 /*
- * Room for one packet. Each source has its own: programs of other sources may interrupt one outside
- * of softirqs, but the kernel never lets a program of a tracepoint interrupt itself. The order
- * matters: facts and the bytes after them are sent as they are here, and the verifier wants room
- * after each array for the copies that it thinks are possible.
+ * Room for a frame's beginning. The order matters, because the verifier wants room after each array
+ * for the copies that it thinks are possible.
  */
-struct scratch {
-	struct facts facts;
-	__u8 before[HEAD_BYTES];
+struct frame {
 	struct head head;
 	struct ethhdr made;
 	__u8 room[2];
 };
-
-/* capture sets max_entries to the number of sources. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct scratch);
-} scratches SEC(".maps");
-
-/* Packets with one of the first reason_count reasons are kept; without any, all are. */
-volatile const __u32 reasons[MAX_REASONS] = {};
-volatile const __u32 reason_count = 0;
-
-/* Whether there are perf's rings beside shared ones, for packets in fragments. */
-volatile const bool perf_beside = false;
-
-static __always_inline bool is_reason_wanted(__u32 reason)
-{
-	if (!reason_count)
-		return true;
-	for (int i = 0; i < MAX_REASONS; i++) {
-		if (i < (int)reason_count && reasons[i] == reason)
-			return true;
-	}
-	return false;
-}
 
 static __always_inline bool has_tag(const struct sk_buff *skb)
 {
@@ -94,8 +57,10 @@ static __always_inline bool is_ethernet(const struct net_device *dev)
 static __always_inline void find_frame(struct lost *p, bool is_ethernet)
 {
 	const struct sk_buff *skb = p->skb;
-	/* The verifier refuses to subtract pointers of the kernel. */
-	/* What a helper reads is a number to it. */
+	/*
+	 * Read with a helper, because the verifier refuses to subtract pointers of the kernel, and
+	 * the result is a number to it.
+	 */
 	__u64 data = (__u64)BPF_CORE_READ(skb, data);
 	__u64 head = (__u64)BPF_CORE_READ(skb, head);
 	bool is_known = skb->mac_header != NO_HEADER;
@@ -111,8 +76,8 @@ static __always_inline void find_frame(struct lost *p, bool is_ethernet)
 		p->linear += before;
 		return;
 	}
-	__builtin_memset(&p->scratch->made, 0, sizeof(p->scratch->made));
-	p->scratch->made.h_proto = skb->protocol;
+	__builtin_memset(&p->frame->made, 0, sizeof(p->frame->made));
+	p->frame->made.h_proto = skb->protocol;
 	p->from = (void *)data;
 	p->before = p->made = ETH_HLEN;
 }
@@ -133,7 +98,7 @@ static __always_inline bool copy_lost(const struct lost *p, void *to, __u64 leng
 	if (p->made) {
 		__u64 first = length < ETH_HLEN ? length : ETH_HLEN;
 
-		if (!copy_piece(to, &p->scratch->made, first, 15))
+		if (!copy_piece(to, &p->frame->made, first, 15))
 			return false;
 		if (length <= ETH_HLEN)
 			return true;
@@ -146,7 +111,7 @@ static __always_inline bool copy_lost(const struct lost *p, void *to, __u64 leng
 /* copy_lost_head copies the frame's beginning, at most `most` bytes, and puts its tag back. */
 static __always_inline void copy_lost_head(struct lost *p, __u32 most)
 {
-	struct head *head = &p->scratch->head;
+	struct head *head = &p->frame->head;
 	__u64 n = p->made + p->linear;
 
 	p->head = head->bytes;
@@ -159,24 +124,6 @@ static __always_inline void copy_lost_head(struct lost *p, __u32 most)
 		n += TAG_BYTES;
 	}
 	p->head_length = n > most ? most : n;
-}
-
-/*
- * send_lost_by_perf sends scratch->facts and `length` bytes of the frame. The kernel appends them
- * from skb->data on, with those in fragments; those before it are copied.
- */
-static __always_inline long send_lost_by_perf(struct lost *p, __u64 length)
-{
-	struct scratch *s = p->scratch;
-	__u64 before = p->before < length ? p->before : length;
-	__u64 rest = length - before;
-
-	if (before && !copy_lost(p, s->before, before, HEAD_BYTES - 1))
-		return -1;
-	asm volatile("" : "+r"(before));
-	before &= 2 * HEAD_BYTES - 1;
-	return bpf_skb_output(p->skb, &samples, BPF_F_CURRENT_CPU | rest << 32, s,
-			      sizeof(s->facts) + before);
 }
 
 #endif

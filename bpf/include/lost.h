@@ -22,6 +22,14 @@ struct place {
 	char name[NAME_SIZE];
 };
 
+/* Why and where packets are lost: a map's key. */
+struct cause {
+	__u64 location; /* the return address within the function that threw the packet away */
+	__u32 reason;	/* enum skb_drop_reason; 0 if the kernel does not say it */
+	__u32 kind;	/* enum lost_kind */
+	struct place at;
+};
+
 /* The fields of the kernel's types that are read, in addition to those in traced.h. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct net_device___lower {
@@ -82,10 +90,11 @@ struct skb_shared_info {
  * removed from the packet but not from memory. A packet without one gets one that is made.
  */
 struct lost {
-	struct sk_buff *skb;
-	struct scratch *scratch;
-	const void *from; /* the frame's bytes in one piece, after the header that is made */
-	__u32 linear;	  /* how many there are; the rest of the packet is in fragments */
+	const struct sk_buff *skb;
+	struct frame *frame;	 /* room for its beginning, see frame.h */
+	struct scratch *scratch; /* room for a record of it, see lost_record.h; or NULL */
+	const void *from;	 /* the frame's bytes in one piece, after the header that is made */
+	__u32 linear;		 /* how many there are; the rest of the packet is in fragments */
 	__u32 before;	  /* bytes of the frame before skb->data, with the header that is made */
 	__u32 made;	  /* bytes of the header that is made; 0 = the packet has its own */
 	bool is_tagged;	  /* a VLAN tag is kept beside the packet */
@@ -143,6 +152,7 @@ enum lost_kind *const lost_kind_type; /* keeps the type in BTF, for bpf2go */
 #define PACKET_BROADCAST 1
 #define PACKET_MULTICAST 2
 #define PACKET_OTHERHOST 3
+#define PACKET_LOOPBACK	 5 /* the copy of what this host sends to a group or to all */
 
 #define ADDRESS_BYTES 6
 
@@ -171,22 +181,30 @@ static __always_inline bool is_ip(const struct sock *sk)
 	return family == AF_INET || family == AF_INET6;
 }
 
-/* sk_of returns a number to the verifier, which may be added to without a check. */
+/*
+ * sk_of reads the socket with a helper. The result is a number to the verifier, so an offset may be
+ * added to it without a check for NULL.
+ */
 static __always_inline const struct sock *sk_of(const struct sk_buff *skb)
 {
 	return BPF_CORE_READ(skb, sk);
 }
 
-/* was_made_here tells whether a packet is on its way from a socket of this host to a device. */
+/*
+ * was_made_here tells whether a packet is on its way from a socket of this host to a device. It has
+ * no Ethernet header yet, or begins with it: of what was received, the stack has removed it.
+ */
 static __always_inline bool was_made_here(const struct sk_buff *skb)
 {
-	return !skb->skb_iif && skb->mac_header == NO_HEADER && IS_KERNEL(sk_of(skb));
+	__u64 head = (__u64)BPF_CORE_READ(skb, head), data = (__u64)BPF_CORE_READ(skb, data);
+
+	return !skb->skb_iif && IS_KERNEL(sk_of(skb)) &&
+	       (skb->mac_header == NO_HEADER || head + skb->mac_header == data);
 }
 
 /*
  * kind_of returns one of enum lost_kind, or 0. The stack takes a frame for another host's if it
- * has a VLAN tag and no interface has that VLAN. A packet of this host has no Ethernet header
- * until it comes to a device's queue. dev is where the packet was lost, NULL if unknown.
+ * has a VLAN tag and no interface has that VLAN. dev is where the packet was lost, NULL if unknown.
  */
 static __always_inline __u32 kind_of(const struct sk_buff *skb, const struct net_device *dev)
 {
@@ -194,7 +212,7 @@ static __always_inline __u32 kind_of(const struct sk_buff *skb, const struct net
 
 	if (was_made_here(skb))
 		return SENT;
-	if (type == PACKET_BROADCAST || type == PACKET_MULTICAST)
+	if (type == PACKET_BROADCAST || type == PACKET_MULTICAST || type == PACKET_LOOPBACK)
 		return TO_GROUP;
 	if (type == PACKET_OTHERHOST && dev && is_for(skb, dev))
 		return TO_US;
@@ -274,6 +292,8 @@ static __always_inline bool is_ours(const struct sk_buff *skb, const struct plac
 {
 	__u32 incoming = skb->skb_iif;
 
+	if (!traced_ifindex && traced_netns && at->netns && at->netns != traced_netns)
+		return false;
 	if (!incoming && !dev)
 		return !traced_ifindex && was_made_here(skb) && is_ip(sk_of(skb));
 	if (!traced_ifindex)
@@ -289,8 +309,8 @@ static __always_inline bool is_ours(const struct sk_buff *skb, const struct plac
 
 /*
  * find_place fills in `at` and returns its device, or NULL if that is unknown. The namespace is
- * then that of `net`, of the way that the packet takes, of its socket or, if it came in on our
- * interface's index, of the process that ends a socket or reads from it.
+ * then that of `net`, of the way that the packet takes, of its socket or, if it came in on an
+ * interface of ours by the index, of the process that ends a socket or reads from it.
  */
 static __always_inline const struct net_device *find_place(const struct sk_buff *skb,
 							   const struct net *net, struct place *at)
@@ -312,7 +332,8 @@ static __always_inline const struct net_device *find_place(const struct sk_buff 
 		at->netns = netns_of(BPF_CORE_READ(out, nd_net.net));
 	if (!at->netns && IS_KERNEL(sk_of(skb)))
 		at->netns = netns_of(BPF_CORE_READ(sk_of(skb), __sk_common.skc_net.net));
-	if (!at->netns && traced_ifindex && skb->skb_iif == (int)traced_ifindex) {
+	if (!at->netns && traced_netns &&
+	    (!traced_ifindex || skb->skb_iif == (int)traced_ifindex)) {
 		const struct task_struct___spaces *task = (const void *)bpf_get_current_task();
 
 		if (netns_of(BPF_CORE_READ(task, nsproxy, net_ns)) == traced_netns)

@@ -32,9 +32,9 @@ struct facts {
 	__u32 hash;	      /* over the packet's addresses */
 	__u32 hash_kind;      /* the kernel's enum xdp_rss_hash_type; 0 = there is no hash */
 	__u32 gso_size;	      /* bytes of data per segment; 0 = the packet will not be segmented */
-	__u32 to;	      /* the interface that sends it, see enum limit; 0 = unknown */
-	__u32 run_time;	      /* of the traced program, in ns; 0 = unknown: see note_entered */
-	__u32 reason;	      /* of a lost packet: see sample_lost, sample_failed, given_reason */
+	__u32 to;	/* interface that sends it or has lost it, see enum limit; 0 = unknown */
+	__u32 run_time; /* of the traced program, in ns; 0 = unknown: see note_entered */
+	__u32 reason;	/* of a lost packet: see sample_lost, sample_failed, given_reason */
 	__u32 unused;
 	/*
 	 * A VLAN tag that is kept beside the packet; both are 0 if there is none. They are last,

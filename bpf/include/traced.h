@@ -50,8 +50,8 @@ struct xdp_buff {
 
 /*
  * The interface whose packets count: its index, 0 for all interfaces, and the inode of its network
- * namespace, because interfaces of different namespaces can have the same index. A traced program
- * may run for several interfaces.
+ * namespace, 0 for all namespaces, because interfaces of different namespaces can have the same
+ * index. A traced program may run for several interfaces.
  */
 volatile const __u32 traced_ifindex = 0;
 volatile const __u32 traced_netns = 0;
@@ -96,7 +96,7 @@ static __always_inline bool is_below_traced(const struct net_device *dev)
 static __always_inline bool is_traced(const struct net_device *dev)
 {
 	if (!traced_ifindex)
-		return true;
+		return !traced_netns || dev->nd_net.net->ns.inum == traced_netns;
 	if (dev->ifindex == traced_ifindex && dev->nd_net.net->ns.inum == traced_netns)
 		return true;
 	return traced_lower && is_below_traced(dev);

@@ -7,7 +7,7 @@ type copyEncoder struct{ *Copier }
 
 func (e *copyEncoder) header(b []byte) []byte { return e.Header(b) }
 
-// trailer adds nothing: copied files have the statistics of their input.
+// trailer returns b unchanged: copied files have the statistics of their input.
 func (e *copyEncoder) trailer(b []byte, _ *statistics) []byte { return b }
 
 func (e *copyEncoder) packets(c *chunk, packets []capture.Packet) (n int, err error) {

@@ -16,7 +16,7 @@ import (
 // OpenSeries. It also checks the file twice a second: an error ends the session soon after the file
 // was removed, renamed, replaced, or changed by another program, or after a pipe's reader has
 // closed it. If the file is gone or can no longer be read, all its packets count as lost. A File
-// belongs to one goroutine; any goroutine may call Size, Kept and Accounts.
+// belongs to one goroutine; any goroutine may call Size, Kept, Existing and Accounts.
 //
 // Each file of a series can be read by itself: it has the header and the statistics of its own
 // packets. Captured in the account that End returns is the sum over all files. The goroutine that
@@ -262,6 +262,34 @@ func (f *File) Kept() int64 {
 		return 0
 	}
 	return k.bytes()
+}
+
+// Existing is what Existing returns.
+type Existing struct {
+	Files   int
+	Keep    int       // at most so many, of a ring of files; 0 = it is none
+	Bytes   int64     // as Kept returns it
+	Packets uint64    // that this File, or others with its Keeper, have written to them
+	Since   time.Time // when the oldest file began, by the wall clock; a file of an earlier run: when it was changed last
+	Free    int64     // bytes of the disk that can still be written; negative = unknown, as after End
+}
+
+// Existing describes the files that exist: those that the series has removed or overwritten do not
+// count. It is zero before Begin. Any goroutine may call it.
+func (f *File) Existing() Existing {
+	f.mu.Lock()
+	k, current := f.keeper, f.current
+	f.mu.Unlock()
+	if k == nil {
+		return Existing{}
+	}
+	e := k.existing()
+	if current != nil && current.file.IsRegular() {
+		if free, err := current.file.Free(); err == nil {
+			e.Free = free
+		}
+	}
+	return e
 }
 
 // Accounts returns the File's accounts so far; session returns the session's accounts. Packets in a

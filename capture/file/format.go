@@ -15,10 +15,11 @@ const (
 	PCAPNG Format = iota // draft-ietf-opsawg-pcapng: packets with interfaces, queues, ids, losses and the account
 	PCAP                 // the classic format: only packets, with nanoseconds unless Options.Microseconds
 	JSON                 // one line per packet, with its decoded headers instead of its bytes
+	CSV                  // one row per packet, with the values of JSON, after a row with their names
 )
 
-// A formatKind has the properties of a Format: pcapng.go, pcap.go and json.go declare one each.
-// Other code reads these properties and never compares formats.
+// A formatKind has the properties of a Format: pcapng.go, pcap.go, json.go and csv.go declare one
+// each. Other code reads these properties and never compares formats.
 type formatKind struct {
 	name       string   // the users' name for it
 	about      string   // content of its files, for users, in a few words; "" = not described
@@ -29,7 +30,7 @@ type formatKind struct {
 }
 
 // formatKinds are the kinds by their Format.
-var formatKinds = []*formatKind{PCAPNG: &asPCAPNG, PCAP: &asPCAP, JSON: &asJSON}
+var formatKinds = []*formatKind{PCAPNG: &asPCAPNG, PCAP: &asPCAP, JSON: &asJSON, CSV: &asCSV}
 
 func (f Format) isKnown() bool { return f >= 0 && int(f) < len(formatKinds) }
 
@@ -70,7 +71,7 @@ func Formats() (all []Format) {
 	return all
 }
 
-// ParseFormat parses a format's name: "pcapng", "pcap" or "json".
+// ParseFormat parses a format's name: "pcapng", "pcap", "json" or "csv".
 func ParseFormat(s string) (Format, error) {
 	var names []string
 	for _, f := range Formats() {

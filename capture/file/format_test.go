@@ -58,9 +58,9 @@ func TestAddedFormat(t *testing.T) {
 
 	path := filepath.Join(t.TempDir(), "out")
 	for _, test := range []struct{ setting, line, want string }{
-		{"", "-w " + path + ".txt", ".jsonl or .fake, or --format"},
-		{"", "-w " + path + " --format none", "must be pcapng, pcap, json or fake"},
-		{"none", "-w " + path, "must be pcapng, pcap, json or fake"},
+		{"", "-w " + path + ".txt", ".csv or .fake, or --format"},
+		{"", "-w " + path + " --format none", "must be pcapng, pcap, json, csv or fake"},
+		{"none", "-w " + path, "must be pcapng, pcap, json, csv or fake"},
 		{"fake", "-w " + path + " --ring 1", "--ring 1: must be at least"},
 		{"fake", "-w " + path + " --sample drop=1", "a fake file cannot record how many packets each one stands for"},
 	} {

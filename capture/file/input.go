@@ -87,9 +87,9 @@ func NewInput(files []InputFile, o InputOptions) (*Input, error) {
 		indexes: make(map[interfaceName]int), statistics: make(map[int]storedStatistics),
 	}
 	for _, file := range files {
-		options := capfile.Options{Memory: in.memory}
+		options := capfile.Options{Memory: in.memory, Correct: file.Correct, Prefix: file.Prefix}
 		if file.Waits {
-			in.live, options.BeforeRead = true, in.wait
+			in.live, options.BeforeRead, options.Late = true, in.wait, file.Late
 		}
 		f, err := capfile.New(file.In, file.Name, options)
 		if err != nil {
@@ -216,6 +216,9 @@ func (in *Input) packet(p *capture.Packet, f *storedPacket, b *capfile.Block) bo
 	if b.Packet.Outlet != nil {
 		f.To = in.outlets.number(b.Packet.Outlet)
 	}
+	if b.Packet.Device != nil && b.Packet.Location != nil {
+		f.To = in.outlets.number(b.Packet.Device)
+	}
 	if b.Packet.Reason != nil {
 		f.Reason, f.Location = in.reasons.number(b.Packet.Reason), in.locations.number(b.Packet.Location)
 	}
@@ -261,7 +264,7 @@ func (in *Input) handle(b *capfile.Block) {
 		in.describe(b.Interface)
 	case capfile.Statistics:
 		if b.Interface != nil {
-			in.statistics[b.Interface.Number] = storedStatistics{b.Statistics, b.Known}
+			in.statistics[b.Interface.Number] = storedStatistics{b.Statistics, b.Known, capture.ParsePassedBy(b.Raw.Comments())}
 		}
 	}
 	for _, handle := range in.handlers {

@@ -16,6 +16,18 @@ type InputFile struct {
 	// then return 0 bytes and no error a few times a second, so that outputs are flushed meanwhile.
 	// The error context.Canceled ends the reading, as Stop does.
 	Waits bool
+
+	// Prefix comes before the names of a pcapng file's interfaces, such as the name of their host.
+	Prefix string
+
+	// Late, if not nil, says after a Read that has returned 0 bytes whether to go on with the other
+	// files until this one, which Waits, has more. Without it the packets of all files wait.
+	// Packets that come after it are where they come, not by their time.
+	Late func() bool
+
+	// Correct, if not nil, converts the times of the file, in ns since the Unix epoch, to those of
+	// the input.
+	Correct func(ns int64) int64
 }
 
 // InputOptions configure an Input. The zero value of each field is its default.

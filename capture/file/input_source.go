@@ -10,7 +10,7 @@ import (
 // describe adds a source for an interface.
 func (in *Input) describe(i *capfile.Interface) {
 	s := capture.ParseLabel(i.Name)
-	s.File, s.Position, s.SnapLen, s.Netmask = i.File.Name, i.Index, i.SnapLen, i.Netmask
+	s.File, s.Position, s.SnapLen, s.Netmask, s.Filter = i.File.Name, i.Index, i.SnapLen, i.Netmask, i.Filter
 	s.SetLinkType(i.LinkType)
 	s.Pod = capture.ParsePod(i.About)
 	name := interfaceName{i.File, s.Name}

@@ -10,6 +10,7 @@ type InterfaceStatistics struct {
 	Lost     *uint64 // packets that found no room in a ring, or that an output did not take
 	Dropped  *uint64 // part of Lost: packets that found no room in a ring
 	Captured *uint64
+	PassedBy uint64 // at least: packets that the interface counted and that did not pass the hook; in no other number
 }
 
 // Statistics returns the latest statistics that the files have of a source, an index into Sources.
@@ -25,7 +26,8 @@ func (in *Input) Statistics(source int) (s InterfaceStatistics, ok bool) {
 // storedStatistics are the statistics in a block.
 type storedStatistics struct {
 	pcapng.Statistics
-	known pcapng.Counters
+	known    pcapng.Counters
+	passedBy uint64
 }
 
 // numbers returns the statistics that the block has. isb_ifdrop counts all losses, and isb_osdrop
@@ -46,5 +48,6 @@ func (b *storedStatistics) numbers() (s InterfaceStatistics) {
 			*n.to = &n.value
 		}
 	}
+	s.PassedBy = b.passedBy
 	return s
 }

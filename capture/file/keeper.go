@@ -13,23 +13,23 @@ import (
 )
 
 // A Keeper tracks the existing files of a series, or of several Files that share it (see
-// File.KeepBy): those being written and those that are finished. It counts their bytes, and removes
-// the oldest files of a ring of files. Any goroutine may call its methods.
+// File.KeepBy), both finished and unfinished ones. It counts their bytes, and removes the oldest
+// files of a ring of files. Any goroutine may call its methods.
 type Keeper struct {
 	limits Rotation // Keep, MaxBytes, MinFree and Atomic
 	notice func(error)
 	free   func(onDisk) (int64, error) // onDisk.Free; tests replace it
 
 	mu       sync.Mutex
-	finished sync.Cond        // a file was finished
-	parts    []*part          // being written or waiting to be finished
-	own      []ringFile       // finished files of a ring, the oldest first; empty without a ring
-	sizes    map[string]int64 // bytes in finished files by path, without a ring; at most maxSizes
-	size     int64            // bytes in finished files that were neither removed nor overwritten
-	space    space            // free bytes of the disk; unused without MinFree
-	syncing  bool             // needsSync has returned true, and syncDisk has not ended
-	exceeded bool             // gave the notice that a file of the ring could not be removed
-	omitted  bool             // gave the notice that packets are not taken
+	finished sync.Cond          // a file was finished
+	parts    []*part            // being written or waiting to be finished
+	own      []ringFile         // finished files of a ring, the oldest first; empty without a ring
+	others   map[string]content // of finished files by path, without a ring; at most maxSizes
+	size     int64              // bytes in finished files that were neither removed nor overwritten
+	space    space              // free bytes of the disk; unused without MinFree
+	syncing  bool               // needsSync has returned true, and syncDisk has not ended
+	exceeded bool               // gave the notice that a file of the ring could not be removed
+	omitted  bool               // gave the notice that packets are not taken
 }
 
 // onDisk is an open file with a way to read how much is free on its disk.
@@ -47,13 +47,26 @@ const maxSizes = 100_000
 type ringFile struct {
 	path string
 	info os.FileInfo
+	content
+}
+
+// A content is what a file has.
+type content struct {
+	size    int64
+	packets uint64    // 0 if an earlier run has written them
+	began   time.Time // an earlier run's file: when it was changed last
+}
+
+// contentOf is the content of a file that is being written, or was. Any goroutine may call it.
+func contentOf(p *part) content {
+	return content{p.stream.size.Load(), p.stream.takenNow().Total().Captured, p.began}
 }
 
 // newKeeper returns a keeper. A ring takes over each file of an earlier run (Rotation.Left) that is
 // regular and that no process writes to, and removes the oldest if there are too many. notice is
 // called once, for the first file that cannot be removed.
 func newKeeper(r *Rotation, notice func(error)) *Keeper {
-	k := &Keeper{limits: *r, notice: notice, free: onDisk.Free, sizes: make(map[string]int64)}
+	k := &Keeper{limits: *r, notice: notice, free: onDisk.Free, others: make(map[string]content)}
 	k.finished.L = &k.mu
 	if r.Keep == 0 {
 		return k
@@ -67,7 +80,7 @@ func newKeeper(r *Rotation, notice func(error)) *Keeper {
 			k.noticeStays(err)
 			continue
 		}
-		k.own = append(k.own, ringFile{path, info})
+		k.own = append(k.own, ringFile{path, info, content{size: info.Size(), began: info.ModTime()}})
 		k.size += info.Size()
 	}
 	for len(k.own) >= r.Keep || r.MaxBytes > 0 && k.size > r.MaxBytes {
@@ -99,13 +112,13 @@ func (k *Keeper) finish(p *part, info os.FileInfo) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.parts = slices.DeleteFunc(k.parts, func(other *part) bool { return other == p })
-	size := p.stream.size.Load()
-	k.size += size
-	if k.limits.Keep == 0 && len(k.sizes) < maxSizes {
-		k.sizes[p.path] = size
+	has := contentOf(p)
+	k.size += has.size
+	if k.limits.Keep == 0 && len(k.others) < maxSizes {
+		k.others[p.path] = has
 	}
 	if k.limits.Keep > 0 && info != nil {
-		k.own = append(k.own, ringFile{p.path, info})
+		k.own = append(k.own, ringFile{p.path, info, has})
 		for !p.last && len(k.own) >= k.limits.Keep {
 			k.remove(0, nil)
 		}
@@ -126,8 +139,8 @@ func (k *Keeper) release(path string) (was bool) {
 	for k.isWaiting(func(p *part) bool { return p.path == path }) {
 		k.finished.Wait()
 	}
-	k.size -= k.sizes[path]
-	delete(k.sizes, path)
+	k.size -= k.others[path].size
+	delete(k.others, path)
 	for i := len(k.own) - 1; i >= 0; i-- {
 		if !isFileOf(path, k.own[i].path) {
 			continue
@@ -214,6 +227,30 @@ func (k *Keeper) sum() int64 {
 		n += p.stream.size.Load()
 	}
 	return n
+}
+
+// existing describes all files together.
+func (k *Keeper) existing() Existing {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e := Existing{Keep: k.limits.Keep, Bytes: k.sum(), Free: -1}
+	add := func(c content) {
+		e.Files++
+		e.Packets += c.packets
+		if e.Since.IsZero() || c.began.Before(e.Since) {
+			e.Since = c.began
+		}
+	}
+	for i := range k.own {
+		add(k.own[i].content)
+	}
+	for _, p := range k.parts {
+		add(contentOf(p))
+	}
+	for _, c := range k.others {
+		add(c)
+	}
+	return e
 }
 
 // Close closes the removed files that the Keeper holds open because other programs have them open.

@@ -3,6 +3,7 @@ package file
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/jsonline"
@@ -15,6 +16,7 @@ type part struct {
 	file       *outfile.File
 	stream     stream
 	path       string // its final path
+	began      time.Time
 	packets    uint64 // packets given to the stream
 	last       bool   // the session's last file: it must stay at its path until it is on disk
 	err        error  // the first problem that check found

@@ -64,7 +64,7 @@ type queue struct {
 	err    error     // the blockWriter's first error
 }
 
-// A blockWriter is what a queue writes to: a stream, or a File, which has a series of streams.
+// A blockWriter is the destination of a queue: a stream, or a File, which has a series of streams.
 // After an error it writes no more blocks.
 type blockWriter interface {
 	// write writes blocks. packets has the end of each of them.

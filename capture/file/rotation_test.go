@@ -179,12 +179,39 @@ func writeSeries(t *testing.T, r Rotation, name string, packets int) (paths []st
 	if size := sizeOf(paths); err == nil && f.Kept() != size {
 		t.Errorf("%d bytes are said to be in files that have %d", f.Kept(), size)
 	}
+	checkExisting(t, f, paths, own, err)
 	for _, a := range own {
 		if a.Seen != a.FilteredOut+a.NotSampled+a.Lost+a.Invalid+a.Captured {
 			t.Errorf("the account does not add up: %+v", a)
 		}
 	}
 	return paths, own, err
+}
+
+// checkExisting checks what a series that has ended says of its files: those that are there, and
+// the packets in them. A format that no reader here knows is passed over.
+func checkExisting(t *testing.T, f *File, paths []string, own capture.Accounts, err error) {
+	t.Helper()
+	e := f.Existing()
+	var there []string
+	for _, path := range slices.Compact(slices.Sorted(slices.Values(paths))) {
+		if _, gone := os.Stat(path); gone == nil {
+			there = append(there, path)
+		}
+	}
+	if err != nil {
+		return
+	}
+	if e.Files != len(there) || e.Bytes != f.Kept() || e.Keep != f.rotation.Keep || e.Free >= 0 {
+		t.Errorf("%+v of %d files with %d bytes", e, len(there), f.Kept())
+	}
+	if written := own.Total().Captured; len(there) == len(paths) && e.Packets != written || e.Packets > written || e.Packets == 0 && written > 0 {
+		t.Errorf("%d packets are said to be in %d of %d files, of %d", e.Packets, len(there), len(paths), written)
+	}
+	// The first file began with the session, and the test's description does not say when.
+	if since := time.Since(e.Since).Abs(); len(there) > 0 && !e.Since.IsZero() && since > time.Minute {
+		t.Errorf("the oldest file is said to have begun at %v", e.Since)
+	}
 }
 
 // sizeOf returns the bytes of the existing files; each path counts once.

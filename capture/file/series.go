@@ -244,6 +244,9 @@ func (f *File) open(place Place) error {
 
 // start begins to write packets to a file.
 func (f *File) start(p *part) {
+	if p.began = f.place.Began; f.place.Number == 0 {
+		p.began = f.description.Started
+	}
 	f.keeper.begin(p)
 	f.departures.reports = nil
 	header, described, renumbers := f.header, firstInterfaces(&f.description), false

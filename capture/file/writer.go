@@ -131,7 +131,7 @@ func (w *Writer) Begin(d capture.Description) error {
 
 // beginQueue starts the queue that writes blocks to out. It gives a notice if a limit below the
 // machine's memory, such as a cgroup's, reduces how much may wait. If the input's blocks are
-// copied, it registers addBlock for those that are not packets.
+// copied, it registers addBlock for the blocks that are not packets.
 func (w *Writer) beginQueue(out blockWriter, name string, d *capture.Description) (err error) {
 	wanted := maxQueue
 	if d.Stopped != nil { // the input is complete capture files, which can wait

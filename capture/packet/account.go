@@ -8,28 +8,30 @@ import "fmt"
 //	Seen = FilteredOut + NotSampled + Lost + Invalid + Captured
 //
 // holds exactly; if it ever does not, Unexplained is the difference. Before the end, Seen also
-// counts packets that are on their way: Pending says how many.
+// counts packets that are on their way: Pending is their number.
 type Account struct {
-	Seen        uint64 `json:"seen"`         // packets that reached the sampling program
-	FilteredOut uint64 `json:"filtered_out"` // the filter did not match
-	NotSampled  uint64 `json:"not_sampled"`  // skipped by a sampling option, or after Options.Count
-	NotRecorded uint64 `json:"not_recorded"` // of NotSampled: a Recorder did not write them
-	Lost        uint64 `json:"lost"`         // no room in the ring, or not taken by an output
-	NotTaken    uint64 `json:"not_taken"`    // of Lost: an output did not take them
-	Invalid     uint64 `json:"invalid"`      // records that failed the check of cookie and length
-	Captured    uint64 `json:"captured"`     // handed over
-	Bytes       uint64 `json:"bytes"`        // len(Packet.Data) of the captured packets
+	Seen        uint64 `json:"seen"`                // packets that reached the sampling program
+	FilteredOut uint64 `json:"filtered_out"`        // the filter did not match
+	Undecided   uint64 `json:"undecided,omitempty"` // of FilteredOut: later fragments whose first one was not seen; see Options.Fragments
+	NotSampled  uint64 `json:"not_sampled"`         // skipped by a sampling option, or after Options.Count
+	NotRecorded uint64 `json:"not_recorded"`        // of NotSampled: a Recorder did not write them
+	Lost        uint64 `json:"lost"`                // no room in the ring, or not taken by an output
+	NotTaken    uint64 `json:"not_taken"`           // of Lost: an output did not take them
+	Invalid     uint64 `json:"invalid"`             // records that failed the check of cookie and length
+	Captured    uint64 `json:"captured"`            // handed over
+	Bytes       uint64 `json:"bytes"`               // len(Packet.Data) of the captured packets
 
 	// Unstamped counts the captured packets that have the host's time stamp because the card gave
-	// none of the kind that Options.Stamp asks for.
+	// no stamp of the kind in Options.Stamp.
 	Unstamped uint64 `json:"unstamped,omitempty"`
 
 	// Missed is the sum of the weights of the packets that found no room in a ring. It is counted
 	// only where packets have different weights: with Options.SampleVerdicts or Adaptive.
 	Missed uint64 `json:"-"`
 
-	// PassedBy is at least how many packets the interface has counted that did not pass the
-	// source's hook, such as those that tc redirects past XDP. They are in no other number.
+	// PassedBy is a lower bound for the packets that the interface has counted and that did not
+	// pass the source's hook, such as packets that tc redirects past XDP. They are in no other
+	// number.
 	PassedBy uint64 `json:"passed_by,omitempty"`
 
 	// Unexplained is Seen minus the sum of the other numbers, and may be negative. It is 0 until
@@ -68,6 +70,9 @@ func (a Account) Equation() string {
 	return text
 }
 
+// String is the Equation.
+func (a Account) String() string { return a.Equation() }
+
 // Explained is how many packets are in the numbers other than Seen.
 func (a Account) Explained() uint64 {
 	return a.FilteredOut + a.NotSampled + a.Lost + a.Invalid + a.Captured
@@ -82,6 +87,7 @@ func (a *Account) Subtract(b Account) { a.add(b, -1) }
 func (a *Account) add(b Account, sign int64) {
 	a.Seen += uint64(sign) * b.Seen
 	a.FilteredOut += uint64(sign) * b.FilteredOut
+	a.Undecided += uint64(sign) * b.Undecided
 	a.NotSampled += uint64(sign) * b.NotSampled
 	a.NotRecorded += uint64(sign) * b.NotRecorded
 	a.Lost += uint64(sign) * b.Lost

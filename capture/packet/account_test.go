@@ -1,6 +1,7 @@
 package packet
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,11 +25,20 @@ func TestAccountsDelivered(t *testing.T) {
 // Every number of an account is added and subtracted.
 func TestAccountArithmetic(t *testing.T) {
 	t.Parallel()
-	ones := Accounts{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}
-	if diff := cmp.Diff(Accounts{{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}}, ones.Plus(ones)); diff != "" {
+	ones := Accounts{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}
+	if diff := cmp.Diff(Accounts{{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}}, ones.Plus(ones)); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(Accounts{{}}, ones.Minus(ones)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// An account and a source print as users know them.
+func TestStrings(t *testing.T) {
+	t.Parallel()
+	got := fmt.Sprint(Account{Seen: 3, Captured: 3}, "; ", Source{Name: "eth0", Hook: Egress})
+	if want := "3 seen = 0 filtered out + 0 not sampled + 0 lost + 0 invalid + 3 captured; eth0@egress"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

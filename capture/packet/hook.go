@@ -2,7 +2,7 @@ package packet
 
 import "fmt"
 
-// A Hook says where on an interface packets are sampled.
+// A Hook is where on an interface packets are sampled.
 type Hook int
 
 const (
@@ -33,7 +33,7 @@ type hookKind struct {
 	loses bool
 	// suffix ends the label of a source, so that a file shows the interface's hook; "" = none.
 	suffix string
-	// sentence says what samples the source's packets, for a comment in a file.
+	// sentence describes what samples the source's packets, for a comment in a file.
 	sentence func(*Source) string
 }
 
@@ -123,5 +123,5 @@ func attached(s *Source) string {
 	return fmt.Sprintf("program %s at the %s of the interface, by %s", s.Sampler, s.Hook, s.Attached)
 }
 
-// Sentence says what samples the source's packets, for a comment in a file.
+// Sentence describes what samples the source's packets, for a comment in a file.
 func (s *Source) Sentence() string { return s.Hook.kind().sentence(s) }

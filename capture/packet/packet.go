@@ -1,6 +1,6 @@
 // Package packet has the types that describe packets, their sources and their accounts. Package
-// capture has all of them under the same names. Other packages use them from here where they need
-// nothing of a live capture: this package imports neither eBPF nor netlink.
+// capture has all of them under the same names. Packages that do not need a live capture use them
+// from here: this package imports neither eBPF nor netlink.
 package packet
 
 import (
@@ -11,31 +11,34 @@ import (
 	"github.com/gopacket/gopacket"
 )
 
-// A Packet is one packet as a source saw it: its bytes and its Facts. Both are read-only memory
-// that the kernel shares. They are valid until [Output.Write] returns, or until the next iteration
-// of a loop over [Session.Packets].
+// A Packet is one packet as a source saw it: its bytes and its Facts, which are its fields, too. Of
+// p, p.WireLen is the length on the wire, len(p.Data) how much of it is kept, and p.Stamp() the
+// time.
+//
+// Both are read-only memory that the kernel shares. They are valid until [Output.Write] returns, or
+// until the next iteration of a loop over [Session.Packets].
 type Packet struct {
 	*Facts        // never nil
 	Data   []byte // from the Ethernet header on, cut to the snapshot length
 	Source uint16 // index into Session.Sources
 
-	Stored *Stored // what else a capture file says of it; nil = it is live
+	Stored *Stored // the packet's other data in a capture file; nil = it is live
 }
 
-// Facts are what is known about a packet. Their memory layout is that of struct facts in
-// bpf/include/record.h, without its first and last fields: the sampling program writes them.
+// Facts are the data about a packet besides its bytes. Their memory layout is that of struct facts
+// in bpf/include/record.h, without its first and last fields: the sampling program writes them.
 //
 // The ID has the number of the CPU in the upper 12 bits, then 12 bits for the hook's index among
 // the session's interfaces and programs, and in the lower 40 bits a running number of the packets
 // that this hook saw on this CPU. After 2^40 packets the number starts again.
 type Facts struct {
 	WireLen uint32  // bytes before truncation, including all fragments of the buffer
-	Verdict Verdict // at Exit and TailCall: what the program returned
+	Verdict Verdict // at Exit and TailCall: the program's return value
 	Time    int64   // the host's: ns since the Unix epoch, CLOCK_REALTIME; see ClockSetBack
 	ID      uint64  // unique in a session, but Entry and Exit of a packet share it
 	Dropped uint64  // packets lost since the previous one of the same source and CPU
 
-	// CardTime is the card's stamp if Options.Stamp asks for one, in ns since the Unix epoch or,
+	// CardTime is the card's stamp if Options.Stamp requests one, in ns since the Unix epoch or,
 	// with AdapterUnsyncedStamp, in ns of the card's own clock. 0 = the card gave none. Packets are
 	// in the order of Time, so CardTime may be less than that of an earlier packet.
 	CardTime int64
@@ -44,10 +47,11 @@ type Facts struct {
 	// Only then can Time be less than that of an earlier packet.
 	ClockSetBack time.Duration
 
-	// Location and Reason, at StackDrop, say where and why the kernel threw the packet away;
-	// [Session.LocationName] and [Session.ReasonName] return their names. At Exit, Reason says why
-	// the program dropped it, if it does: see Options.ReasonMap. At FailedRedirect, Reason is the
-	// number of an error, and Location is in the function that has returned it. 0 elsewhere.
+	// Location and Reason, at StackDrop, are where and why the kernel threw the packet away;
+	// [Session.LocationName] and [Session.ReasonName] return their names. At Exit, Reason is the
+	// program's reason for a drop, if it gives one: see Options.ReasonMap. At FailedRedirect,
+	// Reason is the number of an error, and Location is in the function that has returned it. 0
+	// elsewhere.
 	Location Location
 
 	// Weight is how many packets this one represents: it was chosen at random as one of this many,
@@ -67,7 +71,7 @@ type Facts struct {
 	GSOSize uint32
 
 	// To, at Exit, is the interface through which Tx or Redirect sends the packet, unless the
-	// kernel drops it on the way; mostly 0. [Session.OutletName] returns its name.
+	// kernel drops it on the way; mostly 0. [Session.OutletName] returns its name. See also Device.
 	To Outlet
 
 	// RunTime, at Exit, is how long the traced program ran for the packet, in ns. It includes some
@@ -75,6 +79,15 @@ type Facts struct {
 	RunTime uint32
 
 	Reason Reason // see Location
+}
+
+// Device, at StackDrop of all interfaces together, returns the interface that has lost the packet,
+// or if the kernel has forgotten that, the one that it came in on: To has it. 0 = not known.
+func (f *Facts) Device() Outlet {
+	if f.Location == 0 || f.Verdict == Tx || f.Verdict == Redirect {
+		return 0
+	}
+	return f.To
 }
 
 // A Reason is why a packet was thrown away: by the kernel, a number of its enum skb_drop_reason,
@@ -107,11 +120,11 @@ func (p *Packet) CaptureInfo() gopacket.CaptureInfo {
 	}
 }
 
-// HashKind says what a packet's hash is.
+// HashKind is the kind of a packet's hash.
 type HashKind uint32
 
 const (
-	NoHash       HashKind = iota // it has none, or was not asked for
+	NoHash       HashKind = iota // it has no hash, or none was requested
 	SoftwareHash                 // the kernel's
 	CardHash                     // the card's, by a function that its driver does not name
 	ToeplitzHash                 // the card's, as for receive side scaling

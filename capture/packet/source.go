@@ -13,7 +13,7 @@ type Source struct {
 	Hook    Hook
 	Mode    Mode     // at XDP: where the kernel runs the sampling program
 	Sampler Program  // the program that samples
-	Asked   []string // what it asks the card for: timestamp, hash, vlan_tag; nil = nothing
+	Asked   []string // the metadata that it requests from the card: timestamp, hash, vlan_tag; nil = none
 	Target  Program  // at Entry and Exit: the traced program
 
 	// ReasonText, at Exit, returns the name of a number that the target gives as Facts.Reason, by
@@ -21,7 +21,7 @@ type Source struct {
 	ReasonText func(Reason) string
 
 	// Attached is, at Ingress and Egress, how the sampling program is attached: "tcx", or "clsact"
-	// with the number of other filters that run before it, if any. NetAdmin says that detaching
+	// with the number of other filters that run before it, if any. NetAdmin means that detaching
 	// needs CAP_NET_ADMIN, as with clsact.
 	Attached string
 	NetAdmin bool
@@ -32,7 +32,7 @@ type Source struct {
 	Arrival uint32
 
 	// Place is the index in Session.Sources, and Came is how many sources had come with it. Both
-	// are 0 where the position in a list says that.
+	// are 0 if the position in a list is the index.
 	Place, Came int
 
 	// The properties of the interface, which are all zero for a hook map.
@@ -41,14 +41,15 @@ type Source struct {
 	Driver string           // as `ethtool -i` names it, or ""
 	MAC    net.HardwareAddr // nil where the link layer has none
 	Speed  uint64           // bit/s; 0 = unknown
-	Pod    Pod              // by Options.PodOf, or as the capture file says; the zero Pod = none
+	Pod    Pod              // by Options.PodOf, or from the capture file; the zero Pod = none
 
 	// The properties of an interface in a capture file. Its Index counts the distinct interface
 	// names in the files that are read, from 1.
 	File     string     // the file's name; "" = the source is live
 	SnapLen  uint32     // bytes kept of each packet; 0 = no limit. A live source has it in Options
-	Netmask  net.IPMask // of IPv4; nil = the file does not say
+	Netmask  net.IPMask // of IPv4; nil = it is not in the file
 	Position int        // among the interfaces of its section, from 0
+	Filter   string     // the expression that chose its packets; "" = the file does not say
 	link     uint16     // LinkType, with 0 and Ethernet exchanged
 }
 
@@ -81,6 +82,9 @@ func (s *Source) Label() string {
 	}
 	return s.Name + kind.suffix
 }
+
+// String is the source's Label.
+func (s Source) String() string { return s.Label() }
 
 // A Program is a BPF program that the kernel has loaded.
 type Program struct {
@@ -126,12 +130,12 @@ func ParseMode(s string) (Mode, error) {
 	return Auto, fmt.Errorf("XDP mode %q: must be auto, native or generic", s)
 }
 
-// A Direction says which packets of an interface are captured.
+// A Direction is which packets of an interface are captured.
 type Direction int
 
 const (
-	In    Direction = iota // those that it receives
-	Out                    // those that it sends
+	In    Direction = iota // the received packets
+	Out                    // the sent packets
 	InOut                  // both, as separate sources
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Stored is what a capture file says of a packet besides its Facts and bytes. An Input that reads
-// files sets it in each Packet. It is valid as long as the packet.
+// Stored is the data of a capture file about a packet besides its Facts and bytes. An Input that
+// reads files sets it in each Packet. It is valid as long as the packet.
 type Stored struct {
 	HasVerdict, HasQueue, HasID bool // Facts has them from the file
 
@@ -22,7 +22,7 @@ type Stored struct {
 }
 
 // A StoredBlock is the block of a packet in a capture file. Its type is the Input's own, by which
-// an output for the blocks of this Input finds what it copies.
+// an output for the blocks of this Input finds its data.
 type StoredBlock interface {
 	// Comments returns the comments of the packet; nil = it has none.
 	Comments() []string
@@ -148,7 +148,7 @@ func (s *Source) Description() string {
 }
 
 // ParsePod finds the pod in the description of an interface as [Source.Description] returns it. It
-// is the zero Pod if none is named.
+// returns the zero Pod if the description names none.
 func ParsePod(description string) (p Pod) {
 	for part := range strings.SplitSeq(description, partEnd) {
 		rest, ok := strings.CutPrefix(part, podWord)

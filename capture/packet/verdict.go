@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// A Verdict is what an XDP program returns: enum xdp_action of include/uapi/linux/bpf.h, or any
-// other number.
+// A Verdict is the return value of an XDP program: enum xdp_action of include/uapi/linux/bpf.h, or
+// any other number.
 type Verdict uint32
 
-// The kernel's verdicts, and one that stands for all other numbers in counters, as in
+// The kernel's verdicts, and UnknownVerdict for all other numbers in counters, as in
 // bpf/include/verdict.h.
 const (
 	Aborted Verdict = iota
@@ -70,3 +70,6 @@ func ParseVerdict(s string) (Verdict, error) {
 	}
 	return Verdict(n), nil
 }
+
+// Discards reports whether a program with this verdict throws the packet away.
+func (v Verdict) Discards() bool { return v == Drop || v == Aborted }

@@ -54,7 +54,7 @@ type Options struct {
 // needed. If packets arrive faster than the current file can be written, Write waits. While files
 // are written, the queues of up to two files need memory in addition to Size: see [file.Writer].
 //
-// A Recorder belongs to one goroutine, except Trigger and Overwritten.
+// A Recorder belongs to one goroutine, except Trigger, Recordings, State and Overwritten.
 type Recorder struct {
 	options     Options
 	description capture.Description
@@ -72,6 +72,8 @@ type Recorder struct {
 	short     bool                      // gave the notice that the memory does not hold the time Ahead
 
 	recordings, passedOver atomic.Uint64
+	newest                 int64        // the stamp of the last packet
+	held                   atomic.Int64 // nanoseconds from the oldest packet in memory to the newest
 
 	next        chan *recording
 	free        atomic.Bool  // write waits for the next recording
@@ -164,6 +166,10 @@ func (r *Recorder) Write(packets []capture.Packet) error {
 			return err
 		}
 	}
+	if len(packets) > 0 {
+		r.newest = packets[len(packets)-1].Time
+	}
+	r.noteHeld()
 	return nil
 }
 
@@ -238,6 +244,7 @@ func (r *Recorder) Flush() error {
 	if r.current != nil && r.settled().UnixNano() > r.deadline {
 		r.finish()
 	}
+	r.noteHeld()
 	return r.advance()
 }
 

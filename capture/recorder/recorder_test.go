@@ -439,7 +439,14 @@ func TestRecorderAhead(t *testing.T) {
 	r := newRecorderTest(t, Options{Size: MinSize, Ahead: 100 * time.Microsecond, Triggers: []Trigger{firesAt(3000)}})
 	var notices []error
 	r.notice = func(err error) { notices = append(notices, err) }
-	r.write(3001)
+	if s := r.State(); s != (State{Ahead: 100 * time.Microsecond}) {
+		t.Errorf("before the first packet: %+v", s)
+	}
+	r.write(1000)
+	if s := r.State(); s.Held != 100*time.Microsecond || s.Bytes == 0 || s.Writes {
+		t.Errorf("with 101 packets in memory: %+v", s)
+	}
+	r.write(2001)
 	r.flush(2) // ends the recording and passes it to write
 	r.waitFor(1)
 	r.checkFile(1, 2900, 3001, "at [3000]")

@@ -77,9 +77,3 @@ func (h *handshakes) end(one *handshaking) {
 	h.remove(one)
 	close(one.ended)
 }
-
-func (h *handshakes) count() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.all)
-}

@@ -324,3 +324,9 @@ func clientHello(t *testing.T) []byte {
 	must(t, err)
 	return hello[:n]
 }
+
+func (h *handshakes) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.all)
+}

@@ -28,8 +28,7 @@ func TranslateBuffer(prog []bpf.RawInstruction, size int) (asm.Instructions, err
 func (b bufferAccess) limit() uint32 { return b.size }
 
 func (bufferAccess) begin(t *translator) {
-	// The verifier checks a global function for every possible caller, even one that passes no
-	// buffer.
+	// The verifier checks a global function for every possible caller, even without a buffer.
 	t.jumpTo(reject, jumpK(asm.JEq, asm.JumpClass, asm.R1, 0))
 	t.emit(asm.Mov.Reg32(regEnd, asm.R3), asm.Mov.Reg(regData, asm.R1))
 }

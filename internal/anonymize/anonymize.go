@@ -2,7 +2,7 @@
 // without payload. An [Input] does so between any input and its outputs, which therefore never
 // receive an original packet.
 //
-// Headers that this package can parse are kept, with their addresses mapped by a [Mapper] and their
+// Headers that this package can parse are kept, with their addresses mapped by a [mapper] and their
 // checksums as right or wrong as they were: Ethernet, VLAN tags, MPLS, PPPoE, Linux's cooked
 // headers, ARP, IPv4, IPv6 with its options and fragments, TCP, UDP, ICMP, ICMPv6 with neighbour
 // discovery, IGMP, GRE, VXLAN, Geneve, IP in IP, and the packets that ICMP errors quote; of SCTP
@@ -24,8 +24,8 @@ import (
 type Input struct {
 	capture.Input
 	description capture.Description
-	mapper      *Mapper
-	rewriter    *Rewriter
+	mapper      *mapper
+	rewriter    *rewriter
 	sources     *capture.SourceList
 	packets     []packet // memory for the packets of one Read, reused by the next
 }
@@ -34,13 +34,13 @@ type Input struct {
 type packet struct {
 	facts  capture.Facts
 	stored capture.Stored
-	data   [MaxHeaders]byte
+	data   [maxHeaders]byte
 }
 
 // NewInput wraps an input. The key determines the mapping.
 func NewInput(from capture.Input, key *Key) *Input {
-	mapper := NewMapper(key)
-	in := &Input{Input: from, mapper: mapper, rewriter: NewRewriter(mapper)}
+	mapper := newMapper(key)
+	in := &Input{Input: from, mapper: mapper, rewriter: newRewriter(mapper)}
 	in.describe(key)
 	return in
 }

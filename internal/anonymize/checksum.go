@@ -23,7 +23,7 @@ type checksum struct {
 }
 
 // add records a checksum that covers rewritten bytes. It returns false if there are too many.
-func (r *Rewriter) add(s checksum) bool {
+func (r *rewriter) add(s checksum) bool {
 	if r.count == len(r.sums) {
 		return false
 	}
@@ -34,7 +34,7 @@ func (r *Rewriter) add(s checksum) bool {
 
 // fix updates a checksum by the changes in the bytes that it covers (RFC 1624), so that it stays
 // right or stays wrong. The bytes after the first `kept` have not changed.
-func (r *Rewriter) fix(s *checksum, kept int) {
+func (r *rewriter) fix(s *checksum, kept int) {
 	if s.field+2 > kept {
 		return
 	}
@@ -57,7 +57,7 @@ func (r *Rewriter) fix(s *checksum, kept int) {
 }
 
 // changes returns the changes between two offsets, as a sum to add to the checksum's complement.
-func (r *Rewriter) changes(from, to int) (sum uint32) {
+func (r *rewriter) changes(from, to int) (sum uint32) {
 	for i := from; i < to; i += 2 {
 		before, after := word(r.old[i:to]), word(r.new[i:to])
 		if before != after {
@@ -68,13 +68,13 @@ func (r *Rewriter) changes(from, to int) (sum uint32) {
 }
 
 // pseudo returns the sum of the pseudo-header with the addresses in b, not complemented.
-func (r *Rewriter) pseudo(b []byte, s *checksum) uint16 {
+func (r *rewriter) pseudo(b []byte, s *checksum) uint16 {
 	return fold(uint32(sumOf(b[s.addresses:s.addresses+s.size])) + s.rest)
 }
 
 // isRight reports whether a checksum of the captured packet is right. It returns false if the
 // packet is truncated.
-func (r *Rewriter) isRight(s *checksum) bool {
+func (r *rewriter) isRight(s *checksum) bool {
 	if s.to > len(r.packet) {
 		return false
 	}

@@ -1,6 +1,6 @@
 package anonymize
 
-func (r *Rewriter) icmp(at, end int) int {
+func (r *rewriter) icmp(at, end int) int {
 	if end-at < 4 || !r.add(checksum{field: at + 2, from: at, to: end}) {
 		return at
 	}
@@ -21,7 +21,7 @@ func (r *Rewriter) icmp(at, end int) int {
 	return at + 4
 }
 
-func (r *Rewriter) igmp(at, end int) int {
+func (r *rewriter) igmp(at, end int) int {
 	const head = 8
 	if end-at < head || !r.add(checksum{field: at + 2, from: at, to: end}) {
 		return at
@@ -36,7 +36,7 @@ func (r *Rewriter) igmp(at, end int) int {
 	return at + 4
 }
 
-func (r *Rewriter) icmpv6(at, end int, ip layer) int {
+func (r *rewriter) icmpv6(at, end int, ip layer) int {
 	if end-at < 4 || !r.add(checksum{field: at + 2, from: at, to: at + ip.length, addresses: ip.addresses, size: ip.size, rest: 58 + uint32(ip.length)}) {
 		return at
 	}
@@ -73,7 +73,7 @@ func (r *Rewriter) icmpv6(at, end int, ip layer) int {
 }
 
 // neighbourOptions rewrites the options of neighbour discovery up to the first unknown one.
-func (r *Rewriter) neighbourOptions(at, end int) int {
+func (r *rewriter) neighbourOptions(at, end int) int {
 	const sourceLink, targetLink, prefix, redirected, mtu = 1, 2, 3, 4, 5
 	for end-at >= 8 {
 		size := int(r.old[at+1]) * 8

@@ -8,7 +8,7 @@ type layer struct {
 	length          int // of the payload, by the IP header
 }
 
-func (r *Rewriter) ipv4(at, end int) int {
+func (r *rewriter) ipv4(at, end int) int {
 	if end-at < 20 || r.old[at]>>4 != 4 {
 		return at
 	}
@@ -24,7 +24,7 @@ func (r *Rewriter) ipv4(at, end int) int {
 	}
 	total := int(r.u16(at + 2))
 	switch {
-	case total == 0: // a packet that is yet to be segmented may be longer than the field can say
+	case total == 0: // a packet that is yet to be segmented may be longer than the field can hold
 		total = r.wire - at
 	case total < head:
 		return at + head
@@ -42,7 +42,7 @@ func isPlainIPv4(kind byte) bool { return kind == 148 } // router alert
 // options overwrites the values of a header's options with zeros, except those of the kinds that
 // isPlain reports free of addresses. It serves TCP and IPv4, whose options have the same format:
 // kind 0 ends the list, and kind 1 has no length.
-func (r *Rewriter) options(at, end int, isPlain func(kind byte) bool) {
+func (r *rewriter) options(at, end int, isPlain func(kind byte) bool) {
 	for at < end {
 		kind := r.old[at]
 		if kind == 1 {
@@ -61,7 +61,7 @@ func (r *Rewriter) options(at, end int, isPlain func(kind byte) bool) {
 	}
 }
 
-func (r *Rewriter) ipv6(at, end int) int {
+func (r *rewriter) ipv6(at, end int) int {
 	const size = 40
 	if end-at < size || r.old[at]>>4 != 6 {
 		return at
@@ -99,7 +99,7 @@ func (r *Rewriter) ipv6(at, end int) int {
 
 // optionsOfIPv6 overwrites padding with zeros. It returns false if the options do not end before
 // `limit`, or if one of them may contain an address.
-func (r *Rewriter) optionsOfIPv6(at, end, limit int) bool {
+func (r *rewriter) optionsOfIPv6(at, end, limit int) bool {
 	if end > limit {
 		return false
 	}
@@ -127,7 +127,7 @@ func (r *Rewriter) optionsOfIPv6(at, end, limit int) bool {
 }
 
 // transport rewrites the payload of IP.
-func (r *Rewriter) transport(at, end int, protocol byte, ip layer) int {
+func (r *rewriter) transport(at, end int, protocol byte, ip layer) int {
 	switch protocol {
 	case 1:
 		return r.icmp(at, end)
@@ -154,14 +154,14 @@ func (r *Rewriter) transport(at, end int, protocol byte, ip layer) int {
 }
 
 // fixed keeps a header without addresses, if it is whole.
-func (r *Rewriter) fixed(at, end, size int) int {
+func (r *rewriter) fixed(at, end, size int) int {
 	if end-at < size {
 		return at
 	}
 	return at + size
 }
 
-func (r *Rewriter) tcp(at, end int, ip layer) int {
+func (r *rewriter) tcp(at, end int, ip layer) int {
 	const beginning, size = 8, 20 // an ICMP error may quote only the beginning: ports and sequence number
 	if end-at < size {
 		return r.fixed(at, end, beginning)
@@ -181,7 +181,7 @@ func (r *Rewriter) tcp(at, end int, ip layer) int {
 // selective acknowledgements, time stamps.
 func isPlainTCP(kind byte) bool { return kind >= 2 && kind <= 5 || kind == 8 }
 
-func (r *Rewriter) udp(at, end int, ip layer) int {
+func (r *rewriter) udp(at, end int, ip layer) int {
 	const size = 8
 	if end-at < size || !r.add(checksum{
 		field: at + 6, from: at, to: at + ip.length, addresses: ip.addresses, size: ip.size, rest: 17 + uint32(ip.length), isUDP: true,
@@ -197,7 +197,7 @@ func (r *Rewriter) udp(at, end int, ip layer) int {
 	return at
 }
 
-func (r *Rewriter) vxlan(at, end int) int {
+func (r *rewriter) vxlan(at, end int) int {
 	const size = 8
 	if end-at < size || binary.BigEndian.Uint32(r.old[at:]) != 0x08000000 || r.old[at+7] != 0 {
 		return at
@@ -205,7 +205,7 @@ func (r *Rewriter) vxlan(at, end int) int {
 	return r.ethernet(at+size, end)
 }
 
-func (r *Rewriter) geneve(at, end int) int {
+func (r *rewriter) geneve(at, end int) int {
 	if end-at < 8 || r.old[at]>>6 != 0 {
 		return at
 	}
@@ -224,7 +224,7 @@ func (r *Rewriter) geneve(at, end int) int {
 	return r.payload(at+size, end, r.u16(at+2))
 }
 
-func (r *Rewriter) gre(at, end int) int {
+func (r *rewriter) gre(at, end int) int {
 	const hasChecksum, hasRouting, hasKey, hasNumber, version = 0x8000, 0x4000, 0x2000, 0x1000, 7
 	if end-at < 4 {
 		return at

@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 )
 
-// A Mapper maps addresses to others by Crypto-PAn, the algorithm of J. Xu, J. Fan, M. Ammar and S.
+// A mapper maps addresses to others by Crypto-PAn, the algorithm of J. Xu, J. Fan, M. Ammar and S.
 // Moon, "Prefix-Preserving IP Address Anonymization" (ICNP 2002): two addresses that have exactly
 // their first n bits in common are mapped to two addresses that have exactly n bits in common. A
 // bit of an address is flipped or not by one bit of AES, whose input has the bits before it. No
@@ -19,9 +19,9 @@ import (
 //
 // MAC addresses are mapped in the same way, with another padding, to which the number of the bit is
 // added so that each block is different. The multicast bit and the locally administered bit are
-// kept, and so are the broadcast address and zero. A Mapper belongs to one goroutine, and allocates
+// kept, and so are the broadcast address and zero. A mapper belongs to one goroutine, and allocates
 // no memory per address.
-type Mapper struct {
+type mapper struct {
 	block   cipher.Block
 	ip, mac [aes.BlockSize]byte // input of AES, before bits of the address replace bits of it
 
@@ -39,21 +39,21 @@ type mapping struct {
 	size     int
 }
 
-// NewMapper returns a Mapper for a key: AES-128 with its first half, and the padding from the
+// newMapper returns a mapper for a key: AES-128 with its first half, and the padding from the
 // other.
-func NewMapper(key *Key) *Mapper {
+func newMapper(key *Key) *mapper {
 	block, err := aes.NewCipher(key[:16])
 	if err != nil {
 		panic(err) // never: the size is right
 	}
-	m := &Mapper{block: block}
+	m := &mapper{block: block}
 	block.Encrypt(m.ip[:], key[16:])
 	block.Encrypt(m.mac[:], m.ip[:])
 	return m
 }
 
 // Address maps an address in place: 4 bytes for IPv4, 16 for IPv6, 6 for a MAC address.
-func (m *Mapper) Address(a []byte) {
+func (m *mapper) Address(a []byte) {
 	const macSize = 6
 	if len(a) == macSize && isReserved(a) {
 		return
@@ -78,7 +78,7 @@ func (m *Mapper) Address(a []byte) {
 }
 
 // flip maps an address in place, without the cache.
-func (m *Mapper) flip(a []byte, padding *[aes.BlockSize]byte, isMAC bool) {
+func (m *mapper) flip(a []byte, padding *[aes.BlockSize]byte, isMAC bool) {
 	const kind = 0x03 // in the first byte: the bits that stay
 	m.in = *padding
 	for i := range a {

@@ -32,7 +32,7 @@ func TestCryptoPAn(t *testing.T) {
 		{&python, "192.0.2.1", "192.0.125.244"},
 		{&python, "2001:db8::1", "27fe:8bc7:fee:1e:1e1f:f0fe:f0e1:83fd"},
 	} {
-		m := NewMapper(test.key)
+		m := newMapper(test.key)
 		for range 2 { // the second time it is remembered
 			a := netip.MustParseAddr(test.from).AsSlice()
 			m.Address(a)
@@ -49,7 +49,7 @@ func TestPrefixesArePreserved(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	key := randomKey(rng)
-	m := NewMapper(key)
+	m := newMapper(key)
 	for range 3000 {
 		size := []int{4, 6, 16}[rng.IntN(3)]
 		a := randomBytes(rng, size)
@@ -63,7 +63,7 @@ func TestPrefixesArePreserved(t *testing.T) {
 		first, again := bytes.Clone(a), bytes.Clone(a)
 		m.Address(first)
 		m.Address(b)
-		NewMapper(key).Address(again)
+		newMapper(key).Address(again)
 		if got := inCommon(first, b); got != want {
 			t.Fatalf("% x: %d bits in common, want %d", a, got, want)
 		}
@@ -81,13 +81,13 @@ func TestPrefixesArePreserved(t *testing.T) {
 		}
 	}
 	zero, one := make([]byte, 4), []byte{0, 0, 0, 1}
-	fresh := NewMapper(key) // its cache is empty, and has no mapping of zero to itself
+	fresh := newMapper(key) // its cache is empty, and has no mapping of zero to itself
 	fresh.Address(zero)
 	fresh.Address(one)
 	if n := inCommon(zero, one); n != 31 || bytes.Equal(zero, make([]byte, 4)) {
 		t.Errorf("0.0.0.0 becomes % x, 0.0.0.1 % x", zero, one)
 	}
-	other := NewMapper(randomKey(rng))
+	other := newMapper(randomKey(rng))
 	a, b := []byte{192, 0, 2, 1}, []byte{192, 0, 2, 1}
 	m.Address(a)
 	other.Address(b)

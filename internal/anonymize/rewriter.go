@@ -6,13 +6,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
-// MaxHeaders is the maximum number of bytes kept of a packet.
-const MaxHeaders = 1024
+// maxHeaders is the maximum number of bytes kept of a packet.
+const maxHeaders = 1024
 
-// A Rewriter makes anonymized copies of packets. It belongs to one goroutine, and allocates no
+// A rewriter makes anonymized copies of packets. It belongs to one goroutine, and allocates no
 // memory per packet.
-type Rewriter struct {
-	m *Mapper
+type rewriter struct {
+	m *mapper
 
 	packet   []byte // as it was captured
 	wire     int    // its length in bytes before truncation
@@ -21,14 +21,14 @@ type Rewriter struct {
 	count    int // of sums
 }
 
-// NewRewriter returns a Rewriter that maps addresses by m.
-func NewRewriter(m *Mapper) *Rewriter { return &Rewriter{m: m} }
+// newRewriter returns a rewriter that maps addresses by m.
+func newRewriter(m *mapper) *rewriter { return &rewriter{m: m} }
 
 // Rewrite copies the headers of a packet that it can parse, with other addresses, and returns their
 // length in bytes; the bytes after them are not copied. wireLen is the packet's length before
 // truncation. Checksums that were right stay right for the whole packet with the new addresses, and
 // wrong ones stay wrong. Rewrite may use all of `to` as memory.
-func (r *Rewriter) Rewrite(to *[MaxHeaders]byte, typ headers.Link, packet []byte, wireLen int) int {
+func (r *rewriter) Rewrite(to *[maxHeaders]byte, typ headers.Link, packet []byte, wireLen int) int {
 	n := copy(to[:], packet)
 	r.packet, r.wire, r.old, r.new, r.count = packet, wireLen, packet[:n], to[:n], 0
 	kept := r.link(typ, n)
@@ -43,7 +43,7 @@ func (r *Rewriter) Rewrite(to *[MaxHeaders]byte, typ headers.Link, packet []byte
 // link rewrites a packet from its first header on. link and the functions below get two offsets:
 // where a header begins, and the upper bound of its end. They return the offset at which the kept
 // bytes end: the beginning of the header if it is not whole or has an unknown form.
-func (r *Rewriter) link(typ headers.Link, end int) int {
+func (r *rewriter) link(typ headers.Link, end int) int {
 	etherType, at, ok := typ.Header(r.old)
 	if !ok {
 		return 0
@@ -61,7 +61,7 @@ func (r *Rewriter) link(typ headers.Link, end int) int {
 
 // cookedAddress maps the address in a cooked header. It overwrites addresses other than MAC
 // addresses with zeros.
-func (r *Rewriter) cookedAddress(at, size int) {
+func (r *rewriter) cookedAddress(at, size int) {
 	const room = 8
 	if size != 6 {
 		clear(r.new[at : at+room])
@@ -71,7 +71,7 @@ func (r *Rewriter) cookedAddress(at, size int) {
 	clear(r.new[at+size : at+room])
 }
 
-func (r *Rewriter) ethernet(at, end int) int {
+func (r *rewriter) ethernet(at, end int) int {
 	const size = 14
 	if end-at < size {
 		return at
@@ -82,7 +82,7 @@ func (r *Rewriter) ethernet(at, end int) int {
 }
 
 // payload rewrites the bytes after a header with an EtherType.
-func (r *Rewriter) payload(at, end int, etherType uint16) int {
+func (r *rewriter) payload(at, end int, etherType uint16) int {
 	switch etherType {
 	case 0x8100, 0x88a8, 0x9100, 0x9200:
 		if end-at >= 4 {
@@ -104,7 +104,7 @@ func (r *Rewriter) payload(at, end int, etherType uint16) int {
 	return at
 }
 
-func (r *Rewriter) arp(at, end int) int {
+func (r *rewriter) arp(at, end int) int {
 	const head, size = 8, 28
 	switch {
 	case end-at < head:
@@ -122,7 +122,7 @@ func (r *Rewriter) arp(at, end int) int {
 // mpls rewrites labels and the IP packet after them. No label gives the type of the payload, so the
 // first bytes of an Ethernet frame may look like an IP header. Therefore an IPv4 header must have a
 // right checksum here, and an IPv6 header the right length.
-func (r *Rewriter) mpls(at, end int) int {
+func (r *rewriter) mpls(at, end int) int {
 	for isLast := false; !isLast; at += 4 {
 		if end-at < 4 {
 			return at
@@ -145,7 +145,7 @@ func (r *Rewriter) mpls(at, end int) int {
 	return at
 }
 
-func (r *Rewriter) pppoe(at, end int) int {
+func (r *rewriter) pppoe(at, end int) int {
 	const size = 8 // with the PPP header
 	if end-at < size || r.old[at] != 0x11 || r.old[at+1] != 0 {
 		return at
@@ -160,6 +160,6 @@ func (r *Rewriter) pppoe(at, end int) int {
 }
 
 // address maps the address of this size at an offset.
-func (r *Rewriter) address(at, size int) { r.m.Address(r.new[at : at+size]) }
+func (r *rewriter) address(at, size int) { r.m.Address(r.new[at : at+size]) }
 
-func (r *Rewriter) u16(at int) uint16 { return binary.BigEndian.Uint16(r.old[at:]) }
+func (r *rewriter) u16(at int) uint16 { return binary.BigEndian.Uint16(r.old[at:]) }

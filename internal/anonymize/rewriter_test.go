@@ -49,9 +49,9 @@ func checkGenerated(t *testing.T, seed uint64, seen map[string]int) {
 	if rng.IntN(3) == 0 { // every checksum that covers the last byte is wrong
 		frame[len(frame)-1] ^= 0x55
 	}
-	m := NewMapper(randomKey(rng))
-	r := NewRewriter(m)
-	var to [MaxHeaders]byte
+	m := newMapper(randomKey(rng))
+	r := newRewriter(m)
+	var to [maxHeaders]byte
 	n := r.Rewrite(&to, headers.Ethernet, frame, len(frame))
 	kept := to[:n]
 	before := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
@@ -61,9 +61,9 @@ func checkGenerated(t *testing.T, seed uint64, seen map[string]int) {
 		}
 		// Rewritten bytes may look like this address by chance. Under another key they look
 		// different, but bytes that are not rewritten are left under any key.
-		other := NewMapper(randomKey(rng))
-		var again [MaxHeaders]byte
-		if n := NewRewriter(other).Rewrite(&again, headers.Ethernet, frame, len(frame)); isLeft(other, again[:n], a) {
+		other := newMapper(randomKey(rng))
+		var again [maxHeaders]byte
+		if n := newRewriter(other).Rewrite(&again, headers.Ethernet, frame, len(frame)); isLeft(other, again[:n], a) {
 			t.Fatalf("seed %d: % x is left in % x of %v", seed, a, kept, kinds(before))
 		}
 	}
@@ -76,10 +76,10 @@ func checkGenerated(t *testing.T, seed uint64, seen map[string]int) {
 }
 
 // isLeft reports whether an address that m must change is left in the kept bytes of a frame.
-func isLeft(m *Mapper, kept, a []byte) bool { return bytes.Contains(kept, a) && !isFixed(m, a) }
+func isLeft(m *mapper, kept, a []byte) bool { return bytes.Contains(kept, a) && !isFixed(m, a) }
 
 // isFixed reports whether an address is one of the few of IPv4 that are mapped to themselves.
-func isFixed(m *Mapper, a []byte) bool {
+func isFixed(m *mapper, a []byte) bool {
 	to := bytes.Clone(a)
 	m.Address(to)
 	return len(a) == 4 && bytes.Equal(to, a)
@@ -148,12 +148,12 @@ func FuzzBytes(f *testing.F) {
 		frame, _ := (&generator{rng: rand.New(rand.NewPCG(seed, 1))}).frame()
 		f.Add(frame, uint8(seed), uint16(len(frame)))
 	}
-	r, again := NewRewriter(NewMapper(new(Key))), NewRewriter(NewMapper(new(Key)))
+	r, again := newRewriter(newMapper(new(Key))), newRewriter(newMapper(new(Key)))
 	f.Fuzz(func(t *testing.T, packet []byte, typ uint8, wire uint16) {
-		var to, other [MaxHeaders]byte
+		var to, other [maxHeaders]byte
 		before := bytes.Clone(packet)
 		n := r.Rewrite(&to, headers.Link(typ%5), packet, int(wire))
-		if n > len(packet) || n > MaxHeaders {
+		if n > len(packet) || n > maxHeaders {
 			t.Fatalf("%d bytes of %d", n, len(packet))
 		}
 		if !bytes.Equal(packet, before) {
@@ -202,8 +202,8 @@ func TestKept(t *testing.T) {
 		{"GRE of PPTP", headers.Raw, slices.Concat(ip[:9], []byte{47}, ip[10:], []byte{0x30, 1, 0x88, 0x0b, 1, 2, 3, 4}), 24},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := NewRewriter(NewMapper(randomKey(rng)))
-			var to [MaxHeaders]byte
+			r := newRewriter(newMapper(randomKey(rng)))
+			var to [maxHeaders]byte
 			n := r.Rewrite(&to, test.typ, test.packet, len(test.packet))
 			if n != test.want {
 				t.Errorf("%d bytes are kept, want %d", n, test.want)
@@ -239,8 +239,8 @@ func TestIncompleteChecksums(t *testing.T) {
 			{"the card completes it", partial(packet), partial},
 		} {
 			packet[26], packet[27] = byte(test.sum>>8), byte(test.sum)
-			var to [MaxHeaders]byte
-			NewRewriter(NewMapper(randomKey(rng))).Rewrite(&to, headers.Raw, packet, len(packet))
+			var to [maxHeaders]byte
+			newRewriter(newMapper(randomKey(rng))).Rewrite(&to, headers.Raw, packet, len(packet))
 			if got, want := uint16(to[26])<<8|uint16(to[27]), test.want(to[:]); got != want {
 				t.Errorf("%s: %04x, want %04x", test.name, got, want)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/tc"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -25,9 +26,9 @@ import (
 // concurrently, Close only after all other calls.
 type Attachment struct {
 	Own           xdp.Program  // the program, or the first of them
-	Mode          xdp.Mode     // at the XDP hook: where the kernel runs it
-	How           string       // by what it is attached at ingress or egress: see tc.Attachment.String
-	SwitchedOff   *xdp.Joining // what attaching has switched off until Close; nil = nothing
+	Mode          packet.Mode  // at the XDP hook: where the kernel runs it
+	How           string       // the kind of attachment at ingress or egress: see tc.Attachment.String
+	SwitchedOff   *xdp.Joining // the features that attaching has switched off until Close; nil = none
 	NeedsNetAdmin bool         // Close needs CAP_NET_ADMIN
 
 	watch *xdp.HookWatch // nil = closed
@@ -36,8 +37,8 @@ type Attachment struct {
 	again func() error // nil = not at an XDP hook
 }
 
-// open returns what add has attached for the packets of an interface. After an error nothing stays
-// attached.
+// open returns the attachments that add has made for the packets of an interface. After an error
+// all are removed.
 func open(ifi xdp.Interface, first *ebpf.Program, add func(*Attachment) error) (a *Attachment, err error) {
 	a = new(Attachment)
 	if a.Own, err = xdp.Identify(first); err != nil {
@@ -58,7 +59,7 @@ func open(ifi xdp.Interface, first *ebpf.Program, add func(*Attachment) error) (
 // of the query itself is no reason.
 func (a *Attachment) Check() error { return a.check() }
 
-// Counts returns what the interface has counted.
+// Counts returns the interface's counters.
 func (a *Attachment) Counts() (xdp.Counts, error) { return a.watch.Counts() }
 
 // Again attaches a program at the XDP hook once more, after its driver has lost it: see Sight. It
@@ -88,7 +89,7 @@ func (a *Attachment) Close() error {
 
 // Trace runs tracers of a program of others, which are loaded for it, until the Attachment is
 // closed. They are attached and detached in the order in which they are given. If the target was
-// found at the interface, Check tells when it has left.
+// found at the interface, Check finds out when it has left.
 func Trace(ifi xdp.Interface, target xdp.Target, tracers ...*ebpf.Program) (*Attachment, error) {
 	return open(ifi, tracers[0], func(a *Attachment) error {
 		if target.At != (xdp.Program{}) {
@@ -107,9 +108,12 @@ func Trace(ifi xdp.Interface, target xdp.Target, tracers ...*ebpf.Program) (*Att
 
 // Kernel runs programs at the tracepoint or the functions of the kernel that they are loaded for.
 // They choose the interface's packets by themselves, so Check only reports whether that exists.
-// tried begins the text of an error.
+// tried begins the text of an error. An interface without an index stands for all.
 func Kernel(ifi xdp.Interface, tried string, programs ...*ebpf.Program) (*Attachment, error) {
 	return open(ifi, programs[0], func(a *Attachment) error {
+		if ifi.Index == 0 {
+			a.check = func() error { return nil }
+		}
 		for _, p := range programs {
 			l, err := link.AttachTracing(link.TracingOptions{Program: p})
 			if err != nil {
@@ -121,7 +125,8 @@ func Kernel(ifi xdp.Interface, tried string, programs ...*ebpf.Program) (*Attach
 	})
 }
 
-// TC runs a program of the type SchedCLS for what the interface receives or sends: see tc.Attach.
+// TC runs a program of the type SchedCLS for the packets that the interface receives or sends: see
+// tc.Attach.
 func TC(ifi xdp.Interface, prog *ebpf.Program, at tc.Direction) (*Attachment, error) {
 	return open(ifi, prog, func(a *Attachment) error {
 		t, err := tc.Attach(prog, ifi, at)

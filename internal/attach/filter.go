@@ -53,7 +53,7 @@ func (f Filter) Put(into *ebpf.ProgramSpec) error {
 	return nil
 }
 
-// Constants are what filter.h needs to know about the filter, for Set.
+// Constants are the filter's part of the constants of filter.h, for Set.
 func (f Filter) Constants() map[string]any {
 	return map[string]any{
 		"filtering":        f.bodies != nil,

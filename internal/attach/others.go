@@ -84,8 +84,8 @@ func (r *Refusals) open(spec *ebpf.CollectionSpec) error {
 	return err
 }
 
-// trace attaches both tracers, or none: with one of them, an attempt in the other way could be
-// taken for an earlier one.
+// trace attaches either both tracers or neither: with one of them, an attempt in the other way
+// could be taken for an earlier one.
 func (r *Refusals) trace(tracers ...*ebpf.Program) {
 	for _, p := range tracers {
 		l, err := link.AttachTracing(link.TracingOptions{Program: p})

@@ -92,8 +92,7 @@ func (l *listener) closeObjects() {
 }
 
 // refusalsHere returns the programs of bpf/refusals.c for this process or one of its threads: the
-// variable that says which one, and its id in this process's PID namespace, which may be a
-// container's.
+// variable that selects it, and its id in this process's PID namespace, which may be a container's.
 func refusalsHere(variable string, id int) (*ebpf.CollectionSpec, error) {
 	spec, err := loadRefusals()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // A Sight finds out that a driver has lost a program which the kernel still shows as attached in
-// native mode: the card goes on receiving packets, and the program sees none of them. vmxnet3 loses
+// native mode: the card goes on receiving packets, but they do not reach the program. vmxnet3 loses
 // it when it sets up its queues again: after it was down, with another MTU, or by `ethtool -G`. To
 // attach the program again helps.
 //
@@ -21,7 +21,7 @@ type Sight struct {
 	last     xdp.Counts // the previous reading
 	seen     uint64     // by then
 	sees     bool       // it has seen most packets of a second since it was lost
-	blind    int        // readings with packets of which it has seen none, one after the other
+	blind    int        // readings in a row with packets, of which the program has not seen any
 	idle     int        // readings without packets since then
 	patience int        // of how many blind readings it is lost; 0 = there was no reading
 	since    int        // readings since it was lost

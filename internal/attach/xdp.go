@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -18,8 +19,8 @@ import (
 // a program: if the interface already runs one, the error is an xdp.ErrBusy that names it. In mode
 // Auto the kernel chooses native mode, or generic mode if the driver has no native XDP at all. If
 // the driver has native XDP but refuses this program, because of the MTU for example, the error is
-// an xdp.ErrNoNative: generic mode is much slower, so the user must ask for it.
-func XDP(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*Attachment, error) {
+// an xdp.ErrNoNative: generic mode is much slower, so the user must request it.
+func XDP(ifi xdp.Interface, prog *ebpf.Program, mode packet.Mode) (*Attachment, error) {
 	return open(ifi, prog, func(a *Attachment) error {
 		a.Mode = mode
 		prog, err := prog.Clone() // for Again
@@ -57,7 +58,7 @@ func XDP(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*Attachment, err
 			a.links = slices.Insert(a.links, 0, io.Closer(xdp.Link{Link: l}))
 			return nil
 		}
-		if mode != xdp.Auto {
+		if mode != packet.Auto {
 			return nil
 		}
 		now, err := a.watch.Look()
@@ -72,14 +73,14 @@ func XDP(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*Attachment, err
 // attachFlags are the flags for each mode. Without flags, the kernel chooses native mode for a
 // driver that has native XDP, even if that refuses the program, and generic mode for all other
 // drivers.
-var attachFlags = map[xdp.Mode]link.XDPAttachFlags{
-	xdp.Auto:    0,
-	xdp.Native:  link.XDPDriverMode,
-	xdp.Generic: link.XDPGenericMode,
+var attachFlags = map[packet.Mode]link.XDPAttachFlags{
+	packet.Auto:    0,
+	packet.Native:  link.XDPDriverMode,
+	packet.Generic: link.XDPGenericMode,
 }
 
 // explainAttach explains why a program could not be attached.
-func explainAttach(ifi xdp.Interface, mode xdp.Mode, err error) error {
+func explainAttach(ifi xdp.Interface, mode packet.Mode, err error) error {
 	if isBusy(err) {
 		return busy(ifi)
 	}
@@ -114,9 +115,9 @@ func Below(ifi, upper xdp.Interface) error {
 }
 
 // refused explains why an interface did not take a program. The kinds differ because generic mode
-// does not help if the interface is gone or the kernel permits nothing.
-func refused(ifi xdp.Interface, mode xdp.Mode, err error) error {
-	if mode == xdp.Generic {
+// does not help if the interface is gone or the kernel permits no attachment.
+func refused(ifi xdp.Interface, mode packet.Mode, err error) error {
+	if mode == packet.Generic {
 		return fmt.Errorf("attach an XDP program to %s in generic mode: %w", ifi.Name, err)
 	}
 	kind := xdp.ErrNoNative

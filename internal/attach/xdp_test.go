@@ -12,6 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/tc"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -57,7 +58,7 @@ func TestRefusedAsUnsupported(t *testing.T) {
 func expectRefusal(t *testing.T, ifi xdp.Interface, want string) error {
 	t.Helper()
 	prog := testnet.MustPassing(t, "refused")
-	for _, mode := range []xdp.Mode{xdp.Auto, xdp.Native} {
+	for _, mode := range []packet.Mode{packet.Auto, packet.Native} {
 		a, err := attach.XDP(ifi, prog, mode)
 		if err == nil {
 			a.Close()
@@ -80,10 +81,10 @@ func TestAttachAuto(t *testing.T) {
 	testnet.WithVeth(t, 1, func(veth xdp.Interface) error {
 		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "bridge0"}}
 		must(t, errors.Join(netlink.LinkAdd(bridge), netlink.LinkSetUp(bridge)))
-		for name, want := range map[string]xdp.Mode{"veth0": xdp.Native, "bridge0": xdp.Generic} {
+		for name, want := range map[string]packet.Mode{"veth0": packet.Native, "bridge0": packet.Generic} {
 			ifi, err := xdp.EthernetInterface(name)
 			must(t, err)
-			a, err := attach.XDP(ifi, prog, xdp.Auto)
+			a, err := attach.XDP(ifi, prog, packet.Auto)
 			must(t, err)
 			if a.Mode != want {
 				t.Errorf("%s: mode %v, want %v", name, a.Mode, want)
@@ -108,13 +109,13 @@ func TestAttachBusy(t *testing.T) {
 	t.Parallel()
 	first, other := testnet.MustPassing(t, "first"), testnet.MustPassing(t, "other")
 	testnet.WithVeth(t, 1, func(ifi xdp.Interface) error {
-		for _, mode := range []xdp.Mode{xdp.Native, xdp.Generic} {
+		for _, mode := range []packet.Mode{packet.Native, packet.Generic} {
 			a, err := attach.XDP(ifi, first, mode)
 			must(t, err)
 			if a.Mode != mode {
 				t.Errorf("it runs in mode %v, want %v", a.Mode, mode)
 			}
-			for _, second := range []xdp.Mode{xdp.Auto, mode} {
+			for _, second := range []packet.Mode{packet.Auto, mode} {
 				_, err = attach.XDP(ifi, other, second)
 				if !errors.Is(err, xdp.ErrBusy) {
 					t.Errorf("mode %v beside %v: %v is not of the kind %v", second, mode, err, xdp.ErrBusy)
@@ -133,7 +134,7 @@ func TestAttachBusy(t *testing.T) {
 func TestCloseBesideCopy(t *testing.T) {
 	t.Parallel()
 	testnet.WithVeth(t, 1, func(ifi xdp.Interface) error {
-		a, err := attach.XDP(ifi, testnet.MustPassing(t, "passing"), xdp.Native)
+		a, err := attach.XDP(ifi, testnet.MustPassing(t, "passing"), packet.Native)
 		must(t, err)
 		info, err := a.Link().Info()
 		must(t, err)
@@ -150,7 +151,7 @@ func TestAgain(t *testing.T) {
 	t.Parallel()
 	prog := testnet.MustPassing(t, "passing")
 	testnet.WithVeth(t, 1, func(ifi xdp.Interface) error {
-		a, err := attach.XDP(ifi, prog, xdp.Auto)
+		a, err := attach.XDP(ifi, prog, packet.Auto)
 		must(t, err)
 		before, err := a.Link().Info()
 		must(t, err)
@@ -160,7 +161,7 @@ func TestAgain(t *testing.T) {
 		if after.ID == before.ID || after.Program != before.Program || a.Check() != nil {
 			t.Errorf("it is attached by %+v, before %+v: %v", after, before, a.Check())
 		}
-		if now, err := xdp.InterfaceByName(ifi.Name); err != nil || now.Mode != xdp.Native {
+		if now, err := xdp.InterfaceByName(ifi.Name); err != nil || now.Mode != packet.Native {
 			t.Errorf("mode %v, %v", now.Mode, err)
 		}
 		must(t, a.Link().Detach())
@@ -184,7 +185,7 @@ func TestCheck(t *testing.T) {
 	must(t, err)
 	defer sent.Close()
 	testnet.WithVeth(t, 1, func(ifi xdp.Interface) error {
-		a, err := attach.XDP(ifi, received, xdp.Native)
+		a, err := attach.XDP(ifi, received, packet.Native)
 		must(t, err)
 		must(t, a.Check())
 		must(t, a.Link().Detach())
@@ -194,7 +195,7 @@ func TestCheck(t *testing.T) {
 		}
 		must(t, a.Link().Close())
 		all := make([]*attach.Attachment, 3)
-		all[0], err = attach.XDP(ifi, received, xdp.Generic)
+		all[0], err = attach.XDP(ifi, received, packet.Generic)
 		must(t, err)
 		for i, at := range []tc.Direction{tc.Egress, tc.Ingress} {
 			all[i+1], err = attach.TC(ifi, sent, at)

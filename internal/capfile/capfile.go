@@ -21,9 +21,9 @@ import (
 // Kinds of errors of a file, for errors.Is. Everything before the position of the error has been
 // returned.
 var (
-	ErrCut     = errors.New("the file ends within a block") // for example, the capture was killed
-	ErrDamaged = errors.New("the file is damaged")
-	ErrUnknown = errors.New("not a capture file")
+	errCut     = errors.New("the file ends within a block") // for example, the capture was killed
+	errDamaged = errors.New("the file is damaged")
+	errUnknown = errors.New("not a capture file")
 	ErrMemory  = errors.New("decompression takes too much memory") // of all files together
 )
 
@@ -62,6 +62,7 @@ type Interface struct {
 	Number   int    // among all interfaces of a Merge, from 0 on
 	Name     string // truncated to 256 bytes; "" = not in the file
 	About    string // its description, truncated to 1024 bytes; "" = not in the file
+	Filter   string // the expression that chose its packets, truncated to 1024 bytes; "" = not in the file
 	LinkType uint16
 	SnapLen  uint32     // 0 = no limit
 	Netmask  net.IPMask // of IPv4; nil = not in the file
@@ -101,6 +102,8 @@ type File struct {
 	described  int          // number of interfaces in all sections
 	packets    uint64
 	last       int64 // time of the previous packet
+	correct    func(int64) int64
+	prefix     string
 	classic    classic
 }
 
@@ -111,13 +114,25 @@ type Options struct {
 	// the reading.
 	BeforeRead func() error
 
+	// Late, if not nil, is called after each read that has returned 0 bytes. If it returns true, a
+	// Merge goes on with the other files, and tries this one again before each packet of theirs. It
+	// is for inputs that may wait, with a BeforeRead, and it is not called for compressed ones.
+	Late func() bool
+
+	// Correct, if not nil, converts the times of the file, in ns since the Unix epoch. The blocks
+	// have the converted times, too.
+	Correct func(ns int64) int64
+
+	// Prefix comes before the names of a pcapng file's interfaces, in their blocks, too.
+	Prefix string
+
 	// Memory is shared with the other files that are open at the same time; nil = no other files.
 	Memory *Memory
 }
 
 // New starts to read a file. The name is used only in errors.
 func New(in io.Reader, name string, o Options) (*File, error) {
-	f := &File{Name: name, in: &window{in: in, before: o.BeforeRead}}
+	f := &File{Name: name, in: &window{in: in, before: o.BeforeRead}, correct: o.Correct, prefix: o.Prefix}
 	f.block.File = f
 	if err := f.decompress(cmp.Or(o.Memory, new(Memory))); err != nil {
 		return nil, err
@@ -137,6 +152,9 @@ func New(in io.Reader, name string, o Options) (*File, error) {
 		f.Close()
 		return nil, err
 	}
+	if f.decode == nil {
+		f.in.late = o.Late
+	}
 	return f, nil
 }
 
@@ -155,11 +173,11 @@ func Recognise(start []byte, name string) error {
 func unknown(start []byte, name string) error {
 	switch {
 	case len(start) == 0:
-		return errkind.Errorf(ErrUnknown, "%s is empty", name)
+		return errkind.Errorf(errUnknown, "%s is empty", name)
 	case start[0] == '{':
-		return errkind.Errorf(ErrUnknown, "%s has lines of JSON, which cannot be read again: neither pcapng nor pcap", name)
+		return errkind.Errorf(errUnknown, "%s has lines of JSON, which cannot be read again: neither pcapng nor pcap", name)
 	}
-	return errkind.Errorf(ErrUnknown, "%s is neither pcapng nor pcap, but begins with the bytes % x", name, start)
+	return errkind.Errorf(errUnknown, "%s is neither pcapng nor pcap, but begins with the bytes % x", name, start)
 }
 
 // Close frees the resources of decompression. It does not close the input.
@@ -192,10 +210,12 @@ func (f *File) IsReady() bool { return f.ready() }
 // endError returns the error for an input that ends, or fails, after this many bytes of a block.
 func (f *File) endError(err error, have int) error {
 	switch {
+	case errors.Is(err, errLate):
+		return err
 	case errors.Is(err, io.EOF) && have == 0:
 		return io.EOF
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errkind.Errorf(ErrCut, "%s is truncated after %s, within the block at byte %d%s",
+		return errkind.Errorf(errCut, "%s is truncated after %s, within the block at byte %d%s",
 			f.Name, packets(f.packets), f.in.offset, f.unpacked())
 	}
 	return fmt.Errorf("read %s after %s, at byte %d%s: %w", f.Name, packets(f.packets), f.in.offset, f.unpacked(), err)
@@ -203,7 +223,7 @@ func (f *File) endError(err error, have int) error {
 
 // damaged returns the error for an invalid block.
 func (f *File) damaged(why error) error {
-	return errkind.Errorf(ErrDamaged, "%s is damaged after %s, at byte %d%s: %w",
+	return errkind.Errorf(errDamaged, "%s is damaged after %s, at byte %d%s: %w",
 		f.Name, packets(f.packets), f.in.offset, f.unpacked(), why)
 }
 

@@ -188,12 +188,12 @@ func TestGzipGarbage(t *testing.T) {
 	all, _ := read(t, open(t, "file", pcapngFile("a", 0, 1)).Next)
 	for _, after := range []string{"x", "xy", "\x00", strings.Repeat("garbage", 100), "\x1e\x8b\x08"} {
 		words, err := read(t, open(t, "file", append(bytes.Clone(file), after...)).Next)
-		if diff := cmp.Diff(all, words); diff != "" || !errors.Is(err, ErrDamaged) || errors.Is(err, ErrCut) || !strings.Contains(err.Error(), "not gzip's") {
+		if diff := cmp.Diff(all, words); diff != "" || !errors.Is(err, errDamaged) || errors.Is(err, errCut) || !strings.Contains(err.Error(), "not gzip's") {
 			t.Errorf("%.9q: %v %s", after, err, diff)
 		}
 	}
 	for _, after := range []string{"\x1f", "\x1f\x8b", "\x1f\x8b\x08\x00"} { // of a further part
-		if words, err := read(t, open(t, "file", append(bytes.Clone(file), after...)).Next); !errors.Is(err, ErrCut) || len(words) != len(all) {
+		if words, err := read(t, open(t, "file", append(bytes.Clone(file), after...)).Next); !errors.Is(err, errCut) || len(words) != len(all) {
 			t.Errorf("%.9q: %v", after, err)
 		}
 	}
@@ -213,7 +213,7 @@ func TestCut(t *testing.T) {
 				words, err = read(t, f.Next)
 			}
 			switch {
-			case n == 0 && !errors.Is(err, ErrUnknown), n > 0 && !errors.Is(err, ErrCut) && err != io.EOF:
+			case n == 0 && !errors.Is(err, errUnknown), n > 0 && !errors.Is(err, errCut) && err != io.EOF:
 				t.Errorf("cut to %d bytes: %v", n, err)
 			case cmp.Diff(all[:len(words)], words) != "" && len(words) > 0:
 				t.Errorf("cut to %d bytes: %q", n, words)
@@ -233,7 +233,7 @@ func TestCut(t *testing.T) {
 		if err == nil {
 			_, err = read(t, f.Next)
 		}
-		if !errors.Is(err, ErrCut) {
+		if !errors.Is(err, errCut) {
 			t.Errorf("%s: %v", by, err)
 		}
 	}
@@ -252,13 +252,13 @@ func TestClaims(t *testing.T) {
 		file []byte
 		kind error
 	}{
-		"a long block":             {append(long, make([]byte, 1000)...), ErrDamaged},
-		"the longest":              {append(most, make([]byte, 2*windowSize)...), ErrCut},
-		"a long packet":            {classic, ErrDamaged},
-		"no length":                {append(bytes.Clone(section), make([]byte, 64)...), ErrDamaged},
-		"a packet of no interface": {pcapng.AppendPacket(bytes.Clone(section), &pcapng.Packet{Data: []byte("x")}), ErrDamaged},
+		"a long block":             {append(long, make([]byte, 1000)...), errDamaged},
+		"the longest":              {append(most, make([]byte, 2*windowSize)...), errCut},
+		"a long packet":            {classic, errDamaged},
+		"no length":                {append(bytes.Clone(section), make([]byte, 64)...), errDamaged},
+		"a packet of no interface": {pcapng.AppendPacket(bytes.Clone(section), &pcapng.Packet{Data: []byte("x")}), errDamaged},
 		"many interfaces": {append(bytes.Clone(section), bytes.Repeat(pcapng.AppendInterface(nil, &pcapng.Interface{}), maxInterfaces+1)...),
-			ErrDamaged},
+			errDamaged},
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -272,7 +272,7 @@ func TestClaims(t *testing.T) {
 		}
 	}
 	for _, no := range []string{"", "GET / HTTP/1.1", "\x7fELF"} {
-		if _, err := New(strings.NewReader(no), "file", Options{}); !errors.Is(err, ErrUnknown) {
+		if _, err := New(strings.NewReader(no), "file", Options{}); !errors.Is(err, errUnknown) {
 			t.Errorf("%q: %v", no, err)
 		}
 	}
@@ -298,13 +298,43 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// While a file is late the others are read, and a packet of it that comes later is where it comes.
+// The names of a file's interfaces may have a prefix.
+func TestMergeLate(t *testing.T) {
+	t.Parallel()
+	whole := pcapngFile("a", 1, 2)
+	head := len(whole) - 100 // within the second packet
+	in := &lateInput{parts: [][]byte{whole[:head], nil, nil, nil, nil, nil, whole[head:]}}
+	late, err := New(in, "a", Options{BeforeRead: func() error { return nil }, Late: func() bool { return true }, Prefix: "host:"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	words, err := read(t, NewMerge([]*File{late, open(t, "b", pcapngFile("b", 3, 9))}).Next)
+	want := []string{"section", "interface host:a", "section", "interface b", "a0@1", "b0@3", "b1@9", "statistics 7", "a1@2", "statistics 7"}
+	if diff := cmp.Diff(want, words); diff != "" || err != io.EOF {
+		t.Error(err, diff)
+	}
+}
+
+// A lateInput returns a part at each Read; an empty one is nothing yet.
+type lateInput struct{ parts [][]byte }
+
+func (l *lateInput) Read(b []byte) (n int, err error) {
+	if len(l.parts) == 0 {
+		return 0, io.EOF
+	}
+	n = copy(b, l.parts[0])
+	l.parts = l.parts[1:]
+	return n, nil
+}
+
 // One file that is damaged does not keep the others from being read.
 func TestMergeDamaged(t *testing.T) {
 	t.Parallel()
 	a := pcapngFile("a", 1, 3, 5)
 	files := []*File{open(t, "a", a[:len(a)-120]), open(t, "b", pcapngFile("b", 2, 4, 6))}
 	words, err := read(t, NewMerge(files).Next)
-	if !errors.Is(err, ErrCut) || !strings.Contains(err.Error(), "a is truncated after 2 packets") || words[len(words)-2] != "b2@6" {
+	if !errors.Is(err, errCut) || !strings.Contains(err.Error(), "a is truncated after 2 packets") || words[len(words)-2] != "b2@6" {
 		t.Errorf("%q, %v", words, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"errors"
 	"io"
+	"slices"
 )
 
 // A Merge returns the blocks of several files. Its next packet is the earliest of each file's next
@@ -12,7 +13,7 @@ import (
 // and the blocks before a file's first packet come at the beginning. A Merge belongs to one
 // goroutine.
 type Merge struct {
-	fresh      []*File // files whose first packet was not reached yet
+	fresh      []*File // files whose next packet was not reached yet: at the beginning, and while they are late
 	heads      heads   // files whose next block is a packet
 	returned   bool    // the packet of heads[0] has been returned
 	interfaces int
@@ -24,43 +25,65 @@ func NewMerge(files []*File) *Merge {
 	for i, f := range files {
 		f.Index = i
 	}
-	return &Merge{fresh: files}
+	return &Merge{fresh: slices.Clone(files)}
 }
 
 // Next returns the next block, which is valid until the call after it. A file with an error ends
-// before the error, and the other files continue. At the end of all files the error is io.EOF, or
-// joins the errors of the files.
+// before the error, and the other files continue; they also continue while a file is late. At the
+// end of all files the error is io.EOF, or joins the errors of the files.
 func (m *Merge) Next() (*Block, error) {
-	for len(m.fresh) > 0 {
-		f := m.fresh[0]
-		if b := m.advance(f); b != nil && b.Kind != Packet {
+	for {
+		if b := m.reach(); b != nil && b.Kind != Packet {
 			return b, nil
-		} else if b != nil {
-			heap.Push(&m.heads, f)
 		}
-		m.fresh = m.fresh[1:]
-	}
-	if m.returned {
-		switch b := m.advance(m.heads[0]); {
-		case b == nil:
-			heap.Pop(&m.heads)
-		case b.Kind == Packet:
-			if len(m.heads) > 1 {
-				heap.Fix(&m.heads, 0)
+		switch {
+		case len(m.heads) > 0:
+			m.returned = true
+			return &m.heads[0].block, nil
+		case len(m.fresh) > 0: // all are late
+			if err := m.fresh[0].in.pause(); err != nil {
+				return nil, err
 			}
+		case len(m.errs) > 0:
+			return nil, errors.Join(m.errs...)
 		default:
-			return b, nil
+			return nil, io.EOF
+		}
+	}
+}
+
+// reach advances the file whose packet was returned, and those whose next packet was not reached
+// yet, to their next packets. It returns the first block before these that is no packet.
+func (m *Merge) reach() *Block {
+	if m.returned {
+		b, late := m.advance(m.heads[0])
+		switch {
+		case b != nil && b.Kind != Packet:
+			return b
+		case b != nil && len(m.heads) > 1:
+			heap.Fix(&m.heads, 0)
+		case b == nil:
+			if f := heap.Pop(&m.heads).(*File); late {
+				m.fresh = append(m.fresh, f)
+			}
 		}
 		m.returned = false
 	}
-	if len(m.heads) == 0 {
-		if len(m.errs) > 0 {
-			return nil, errors.Join(m.errs...)
+	for i := 0; i < len(m.fresh); {
+		f := m.fresh[i]
+		b, late := m.advance(f)
+		switch {
+		case late:
+			i++
+			continue
+		case b != nil && b.Kind != Packet:
+			return b
+		case b != nil:
+			heap.Push(&m.heads, f)
 		}
-		return nil, io.EOF
+		m.fresh = slices.Delete(m.fresh, i, i+1)
 	}
-	m.returned = true
-	return &m.heads[0].block, nil
+	return nil
 }
 
 // IsReady reports whether Next can return without reading, and without moving the data of earlier
@@ -69,20 +92,22 @@ func (m *Merge) IsReady() bool {
 	return len(m.fresh) == 0 && (!m.returned || m.heads[0].IsReady())
 }
 
-// advance returns the next block of a file, or nil at its end.
-func (m *Merge) advance(f *File) *Block {
+// advance returns the next block of a file, or nil at its end or if it is late.
+func (m *Merge) advance(f *File) (b *Block, late bool) {
 	b, err := f.Next()
 	switch {
+	case errors.Is(err, errLate):
+		return nil, true
 	case err != nil:
 		if !errors.Is(err, io.EOF) {
 			m.errs = append(m.errs, err)
 		}
-		return nil
+		return nil, false
 	case b.Kind == Described:
 		b.Interface.Number = m.interfaces
 		m.interfaces++
 	}
-	return b
+	return b, false
 }
 
 // heads are files whose next block is a packet. They implement heap.Interface.

@@ -134,6 +134,9 @@ func (f *File) nextPCAP() error {
 	b := &f.block
 	b.Kind, b.Interface = Packet, f.interfaces[0]
 	b.Time = int64(seconds)*1e9 + int64(fraction)*scale
+	if f.correct != nil {
+		b.Time = f.correct(b.Time)
+	}
 	b.order = b.Time
 	b.Packet = pcapng.Packet{Time: uint64(b.Time), WireLen: length, Data: raw[c.header:]}
 	f.in.skip(len(raw))

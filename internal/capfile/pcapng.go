@@ -89,6 +89,10 @@ func (f *File) interpret(b *Block) error {
 		b.Statistics, b.Known = pcapng.ParseStatistics(b.Raw)
 		if n := b.Statistics.Interface; uint64(n) < uint64(len(f.interfaces)) {
 			b.Interface = f.interfaces[n]
+			if f.correct != nil {
+				f.correctBlock(b)
+				b.Statistics, b.Known = pcapng.ParseStatistics(b.Raw)
+			}
 			for _, t := range []*uint64{&b.Statistics.Time, &b.Statistics.Start, &b.Statistics.End} {
 				*t = uint64(b.Interface.clock.Time(*t))
 			}
@@ -104,9 +108,12 @@ func (f *File) describe(b *Block) error {
 		return fmt.Errorf("it has more than %d interfaces", maxInterfaces)
 	}
 	f.described++
+	if f.prefix != "" {
+		b.Raw = pcapng.PrefixName(b.Raw, f.prefix)
+	}
 	i, clock := pcapng.ParseInterface(b.Raw)
 	b.Interface = &Interface{
-		File: f, Index: len(f.interfaces), Name: beginning(i.Name, maxName), About: beginning(i.Description, maxAbout),
+		File: f, Index: len(f.interfaces), Name: beginning(i.Name, maxName), About: beginning(i.Description, maxAbout), Filter: beginning(i.Filter, maxAbout),
 		LinkType: i.LinkType, SnapLen: i.SnapLen, Netmask: i.Netmask, clock: clock,
 	}
 	f.interfaces = append(f.interfaces, b.Interface)
@@ -135,10 +142,20 @@ func (f *File) packet(b *Block) error {
 		b.Time, b.order = 0, f.last
 	} else {
 		b.Time = b.Interface.clock.Time(b.Packet.Time)
+		if f.correct != nil {
+			b.Time = f.correct(b.Time)
+			f.correctBlock(b)
+		}
 		b.order = b.Time
 	}
 	f.last = b.order
 	b.Packet.Time = uint64(b.Time)
 	f.packets++
 	return nil
+}
+
+// correctBlock corrects the times in a block of an interface.
+func (f *File) correctBlock(b *Block) {
+	clock := b.Interface.clock
+	b.Raw.ConvertTimes(func(stamp uint64) uint64 { return clock.Stamp(f.correct(clock.Time(stamp))) })
 }

@@ -1,6 +1,10 @@
 package capfile
 
-import "io"
+import (
+	"errors"
+	"io"
+	"time"
+)
 
 // windowSize is the initial size of a window, in bytes. A longer block makes it grow.
 const windowSize = 128 << 10
@@ -14,7 +18,14 @@ type window struct {
 	offset   int64        // offset of buf[from] in the input
 	err      error        // the first error of in
 	before   func() error // called before each read of in, which may block; nil = in never blocks
+	late     func() bool  // whether to give up waiting for in now; nil = never
 }
+
+// errLate is the error of peek while an input has nothing yet. A later peek may succeed.
+var errLate = errors.New("the input has nothing yet")
+
+// latePause is how long a Merge waits if all its files are late.
+const latePause = 10 * time.Millisecond
 
 // peek returns the next n bytes and does not advance. If there are fewer, it returns these and the
 // reason. They are valid until the next call of peek.
@@ -28,7 +39,9 @@ func (w *window) peek(n int) ([]byte, error) {
 // wait is the part of peek that reads the input.
 func (w *window) wait(n int) ([]byte, error) {
 	for w.to-w.from < n && w.err == nil {
-		w.fill(n)
+		if w.fill(n) {
+			return w.buf[w.from:w.to], errLate
+		}
 	}
 	if have := w.to - w.from; have < n {
 		return w.buf[w.from:w.to], w.err
@@ -36,8 +49,8 @@ func (w *window) wait(n int) ([]byte, error) {
 	return w.buf[w.from : w.from+n], nil
 }
 
-// fill reads once.
-func (w *window) fill(want int) {
+// fill reads once, or returns true if the input is late.
+func (w *window) fill(want int) (late bool) {
 	if w.from > 0 && len(w.buf)-w.from < want {
 		w.to = copy(w.buf, w.buf[w.from:w.to])
 		w.from = 0
@@ -52,13 +65,22 @@ func (w *window) fill(want int) {
 				break
 			}
 		}
-		n, err = w.in.Read(w.buf[w.to:])
+		if n, err = w.in.Read(w.buf[w.to:]); n == 0 && err == nil && w.late != nil && w.late() {
+			return true
+		}
 	}
 	if n == 0 && err == nil {
 		err = io.ErrNoProgress
 	}
 	w.to += n
 	w.err = err
+	return false
+}
+
+// pause waits a little for an input that is late.
+func (w *window) pause() error {
+	time.Sleep(latePause)
+	return w.before()
 }
 
 // has reports whether peek can return n bytes without reading the input.

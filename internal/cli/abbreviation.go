@@ -18,6 +18,9 @@ import (
 func execute(p *frame.Process, files settingsFiles, args []string) (*cobra.Command, error) {
 	for {
 		root := newRoot(p, files)
+		if err := checkDashes(root, args); err != nil {
+			return root, err
+		}
 		root.SetArgs(args)
 		frame.MendDescriptions(root, args)
 		cmd, err := root.ExecuteC()
@@ -26,6 +29,24 @@ func execute(p *frame.Process, files settingsFiles, args []string) (*cobra.Comma
 			return cmd, err
 		}
 	}
+}
+
+// checkDashes refuses a flag's long name behind one dash, whose letters would be taken for flags:
+// -version for -v -e -r sion.
+func checkDashes(root *cobra.Command, args []string) error {
+	root.InitDefaultHelpFlag()
+	root.InitDefaultVersionFlag()
+	for _, arg := range args {
+		name, dashed := strings.CutPrefix(arg, "-")
+		if name == "-" {
+			break
+		}
+		name, _, _ = strings.Cut(name, "=")
+		if f := root.Flags().Lookup(name); dashed && len(name) > 2 && f != nil && !f.Hidden {
+			return fmt.Errorf("%s: did you mean --%s?", arg, name)
+		}
+	}
+	return nil
 }
 
 // An abbreviation is the error that only the beginning of a flag's name was given.
@@ -53,27 +74,30 @@ func (a *abbreviation) expand(args []string) (found bool) {
 	return found
 }
 
-// unknownFlag explains an error about an unknown flag. If the flag abbreviates a known one, the
-// error becomes an *abbreviation. If it resembles one, the error gets a hint. Else it stays.
-func unknownFlag(err error, flags *pflag.FlagSet) error {
+// unknownFlag explains an error about an unknown flag of a command. If the flag abbreviates a known
+// one, the error becomes an *abbreviation. If it resembles one, or other commands have it, the
+// error gets a hint. Else it stays.
+func unknownFlag(err error, cmd *cobra.Command) error {
 	unknown := (*pflag.NotExistError)(nil)
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return err
 	}
 	given := unknown.GetSpecifiedName()
-	var begins []string
-	near, distance := "", 1+min(2, len(given)/4) // every name is near a short one
-	flags.VisitAll(func(f *pflag.Flag) {
+	var begins, names, others []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		switch {
 		case len(f.Name) == 1: // a letter of another tool
 		case strings.HasPrefix(f.Name, given):
 			begins = append(begins, "--"+f.Name)
-		default:
-			if d := spelling.Distance(given, f.Name); !f.Hidden && d < distance {
-				near, distance = f.Name, d
-			}
+		case !f.Hidden:
+			names = append(names, f.Name)
 		}
 	})
+	for _, c := range commandsOf(cmd.Root()) {
+		if f := c.Flags().Lookup(given); f != nil && !f.Hidden {
+			others = append(others, c.CommandPath())
+		}
+	}
 	slices.Sort(begins)
 	switch {
 	case given == "":
@@ -81,8 +105,11 @@ func unknownFlag(err error, flags *pflag.FlagSet) error {
 		return &abbreviation{given, strings.TrimPrefix(begins[0], "--")}
 	case len(begins) > 1:
 		return fmt.Errorf("--%s is the beginning of several flags: %s", given, strings.Join(begins, ", "))
-	case near != "":
-		return fmt.Errorf("unknown flag: --%s: did you mean --%s?", given, near)
+	case len(others) > 0:
+		return fmt.Errorf("%s has no flag --%s: it is one of %s", cmd.CommandPath(), given, strings.Join(others, ", "))
+	}
+	if near := spelling.DidYouMean("--", given, names); near != "" {
+		return fmt.Errorf("unknown flag: --%s%s", given, near)
 	}
 	return err
 }

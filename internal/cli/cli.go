@@ -15,6 +15,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/inspect"
 	"github.com/xdpcap/xdpcap/internal/cli/read"
+	"github.com/xdpcap/xdpcap/internal/cli/top"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
@@ -77,10 +78,10 @@ func newRoot(p *frame.Process, files settingsFiles) *cobra.Command {
 	frame.SetUsage(cmd, usageNotes())
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
-	cmd.AddCommand(counters.NewStats(p), counters.NewCount(p), inspect.NewBench(p), counters.NewMonitor(p), counters.NewLatency(p), counters.NewDrops(p), read.New(p), inspect.NewInterfaces(p), inspect.NewProbe(p))
+	cmd.AddCommand(counters.NewStats(p), counters.NewCount(p), counters.NewMonitor(p), counters.NewLatency(p), counters.NewDrops(p), top.New(p), read.New(p), read.NewReplay(p), read.NewGather(p), inspect.NewInterfaces(p), inspect.NewProbe(p))
 	for _, c := range append(cmd.Commands(), cmd) {
 		frame.AddFlags(c, "Where", frame.NetnsFlag())
-		if i := c.Flags().Lookup("interface"); i != nil && !i.Hidden || c.Name() == "interfaces" {
+		if i := c.Flags().Lookup("interface"); i != nil && c.Name() != "read" || c.Name() == "interfaces" {
 			without := ""
 			if c == cmd {
 				without = "; without -i all its interfaces are captured"
@@ -106,7 +107,7 @@ func newRoot(p *frame.Process, files settingsFiles) *cobra.Command {
 	cmd.SetHelpCommand(newHelp())
 	frame.MendBashCompletion(cmd)
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		meant := unknownFlag(err, c.Flags())
+		meant := unknownFlag(err, c)
 		if errors.As(meant, new(*abbreviation)) {
 			return meant // the caller reads the command line again
 		}

@@ -26,7 +26,7 @@ but not to the capture, whose --count takes no number. The table names these com
 capture. A value that no command takes is an error. Set a flag without a value to true or false, and
 --verbose to a number. Give a flag that may be repeated one line in the file for each value.
 XDPCAP_CONFIG=FILE reads that file instead of both; XDPCAP_CONFIG=/dev/null reads none. A variable
-that has the name of no flag is ignored: config does not list it.
+that has the name of no flag is ignored, with a message if it is nearly the name of one.
 
 Root ignores a file that belongs to another user, or that others may write. --no-sandbox,
 --postrotate-command, --relinquish-privileges, --netns and --pod can be set only on the command line
@@ -43,7 +43,7 @@ type settings struct {
 func (s *settings) newConfig() *cobra.Command {
 	return &cobra.Command{
 		Use:     "config",
-		Short:   "Print the settings in files and environment, and the commands they apply to",
+		Short:   "Print the settings in files and in the environment",
 		Long:    configHelp,
 		Example: "  xdpcap config\n  XDPCAP_INTERFACE=eth0 xdpcap config",
 		Args:    frame.NoArguments,

@@ -15,7 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/privilege"
+	"github.com/xdpcap/xdpcap/internal/spelling"
 )
 
 // A setting is the value of a flag that was not given on the command line.
@@ -93,7 +95,23 @@ func (f settingsFiles) Read(flags map[string]frame.Settings) (all []setting, not
 			replace([]setting{{Flag: flag, Value: value, From: variable}})
 		}
 	}
-	return all, notices, nil
+	return all, append(notices, misspeltVariables(flags)...), nil
+}
+
+// misspeltVariables are notices about variables whose names are nearly those of flags.
+func misspeltVariables(flags map[string]frame.Settings) (notices []string) {
+	known := []string{strings.TrimPrefix(SettingsVariable, SettingPrefix)}
+	for _, flag := range slices.Sorted(maps.Keys(flags)) {
+		known = append(known, strings.TrimPrefix(variableOf(flag), SettingPrefix))
+	}
+	for _, variable := range os.Environ() {
+		variable, _, _ := strings.Cut(variable, "=")
+		name, ours := strings.CutPrefix(variable, SettingPrefix)
+		if meant := spelling.DidYouMean(SettingPrefix, name, known); ours && meant != "" && !slices.Contains(known, name) {
+			notices = append(notices, escape.Text(variable)+" is ignored"+meant)
+		}
+	}
+	return notices
 }
 
 // notObeyed says that a binary with capabilities of its own takes nothing from the environment.
@@ -147,14 +165,14 @@ func isNull(info fs.FileInfo) bool {
 
 // noFlag is the error of a line whose name no flag has. People write --count or c, as they do on
 // the command line: the error then asks for the long name.
-func noFlag(from, name string) error {
+func noFlag(from, name string, flags map[string]frame.Settings) error {
 	if long, dashed := strings.CutPrefix(name, "--"); dashed {
 		return fmt.Errorf("%s: %s: write %s, without --", from, name, long)
 	}
 	if strings.HasPrefix(name, "-") || len(name) == 1 {
 		return fmt.Errorf("%s: %s: write the flag's long name, without --", from, name)
 	}
-	return fmt.Errorf("%s: no command has a flag --%s", from, name)
+	return fmt.Errorf("%s: no command has a flag --%s%s", from, name, spelling.DidYouMean("", name, slices.Sorted(maps.Keys(flags))))
 }
 
 // read reads lines of the form "flag = value". Empty lines, and those that begin with
@@ -179,7 +197,7 @@ func (f settingsFiles) read(path string, flags map[string]frame.Settings) (all [
 		case !ok:
 			return nil, fmt.Errorf("%s: %q has no =: a line is FLAG = VALUE", from, line)
 		case !known:
-			return nil, noFlag(from, name)
+			return nil, noFlag(from, name, flags)
 		case settings&frame.Powerful != 0 && !f.isOfMachine(path):
 			return nil, powerfulError(name, from)
 		}

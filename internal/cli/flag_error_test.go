@@ -14,7 +14,8 @@ import (
 // functions.
 func TestFlagErrors(t *testing.T) {
 	t.Parallel()
-	const noInterface = "which interface? -i NAME; xdpcap interfaces lists them"
+	some := frame.SomeInterface() // of this machine
+	noInterface := "which interface? -i " + some + ", or -i any; xdpcap interfaces lists them"
 	// No interface has these names, so that a command which takes such a value attaches nothing.
 	for _, test := range []struct{ args, want string }{
 		{"-c -5", "-c -5: must be a positive whole number; see xdpcap --help"},
@@ -42,7 +43,7 @@ func TestFlagErrors(t *testing.T) {
 		{"monitor --record -i none0 -i none1", "--record prints the events of one interface or of all: give one -i or none"},
 		{"stats eth0", `xdpcap stats takes no argument "eth0": an interface is given as -i eth0; see xdpcap stats --help`},
 		{"probe eth0", `xdpcap probe takes no argument "eth0": an interface is given as -i eth0; see xdpcap probe --help`},
-		{"bench fast", `xdpcap bench takes no argument "fast"; see xdpcap bench --help`},
+		{"config fast", `xdpcap config takes no argument "fast"; see xdpcap config --help`},
 		{"statss -i none0", `"statss" is neither a command nor a filter: did you mean xdpcap stats?`},
 		{"-i none0 latancy", `"latancy" is neither a command nor a filter: did you mean xdpcap latency?`},
 		{"-i none0 cuont", `"cuont" is neither a command nor a filter: did you mean xdpcap count?`},
@@ -50,22 +51,26 @@ func TestFlagErrors(t *testing.T) {
 		{"interface", `"interface" is neither a command nor a filter: did you mean xdpcap interfaces?`},
 		{"-i none0 -B 1k", fmt.Sprintf("-B: 1024 bytes for each CPU: must be %d KiB to %d MiB, such as -B 8M", capture.MinBuffer>>10, capture.MaxBuffer>>20)},
 		{"count lo", `xdpcap count: "lo" is no filter: an interface is given as -i lo; see xdpcap count --help`},
-		{"stats -i none0 tcp port 443", "xdpcap stats takes no filter: see how many packets match with xdpcap -i NAME --account 'tcp port 443'"},
-		{"drops -i none0 udp", "xdpcap drops takes no filter: see the lost packets that match with xdpcap -i NAME --drops udp"},
+		{"stats -i none0 tcp port 443", "xdpcap stats takes no filter: see how many packets match with xdpcap -i none0 --account 'tcp port 443'"},
+		{"drops udp", "a filter needs a named interface: add -i NAME"},
+		{"drops -i any udp", "a filter needs a named interface: add -i NAME"},
+		{"drops -i any -i none0", "-i any is all interfaces of this network namespace: omit the others"},
+		{"drops -i none0 --check udp", "--check and a filter: the kernel's counters are of all packets: omit one of them"},
 		{"version", `there is no command "version": say xdpcap --version`},
-		{"merge a b", `there is no command "merge": say xdpcap read -w OUT FILE...`},
+		{"merge a b", `there is no command "merge": say xdpcap read -w out.pcapng a b`},
 		{"a.pcapng", "a.pcapng is a file: read it with xdpcap read a.pcapng"},
-		{"tcp", "which interface? -i NAME, or -i any for all; xdpcap interfaces lists them"},
+		{"--drops", "--drops: which interface? -i " + some + ", or -i any for all; xdpcap interfaces lists them"},
+		{"tcp", "which interface? -i " + some + ", or -i any for all; xdpcap interfaces lists them"},
 		{"stats -i a,b", "-i a,b: give each interface its own -i: -i a -i b"},
 		{"-i a,b", "-i a,b: give each interface its own -i: -i a -i b"},
 		{"count --flows x", "--flows x: must be a whole number; see xdpcap count --help"},
 		{"stats", noInterface},
-		{"-J", "-J: " + noInterface},
+		{"-J", "-J: which interface? -i " + some + "; xdpcap interfaces lists them"},
 		{"count", noInterface},
 		{"latency", noInterface},
-		{"stats --listen :0 --action drop", "--action drop needs a named interface: add -i NAME"},
-		{"count --listen :0 --program lb", "--program needs a named interface: add -i NAME"},
-		{"latency --listen :0 --program lb", "--program needs a named interface: add -i NAME"},
+		{"stats --listen :0 --action drop", "--action drop needs a named interface: add -i " + some},
+		{"count --listen :0 --program lb", "--program needs a named interface: add -i " + some},
+		{"latency --listen :0 --program lb", "--program needs a named interface: add -i " + some},
 		{"help statss", `there is no command "statss": did you mean xdpcap help stats?`},
 		{"help nosuch", `there is no command "nosuch": see xdpcap --help`},
 		{"man statss", `there is no command "statss": did you mean xdpcap man stats?`},

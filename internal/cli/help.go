@@ -30,25 +30,9 @@ func usageNotes() string {
 	var b strings.Builder
 	for _, n := range append([]frame.Note{frame.PeerFlagsNote(), capture.SentNote}, notes...) {
 		b.WriteString("\n\n" + n.Title + ":\n")
-		b.WriteString(wrapped(n.Text, "  ", frame.UsageWidth))
+		b.WriteString("  " + n.Text)
 	}
 	return b.String()
-}
-
-// wrapped breaks a text into lines of at most width columns, each with an indentation.
-func wrapped(text, indent string, width int) string {
-	var lines []string
-	line := indent
-	for word := range strings.FieldsSeq(text) {
-		if line != indent && len(line)+1+len(word) > width {
-			lines, line = append(lines, line), indent
-		}
-		if line != indent {
-			line += " "
-		}
-		line += word
-	}
-	return strings.Join(append(lines, line), "\n")
 }
 
 const filterHelp = `The words after the flags are a filter: an expression of pcap-filter(7), as in tcpdump. It is

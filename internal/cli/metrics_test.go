@@ -70,7 +70,12 @@ func TestMetrics(t *testing.T) {
 	}
 	names := regexp.MustCompile(`xdpcap_[a-z0-9_]+`)
 	var panels strings.Builder
+	titles := make(map[string]bool)
 	for _, p := range testdoc.ReadDashboard(t).Panels {
+		if titles[p.Title] {
+			t.Errorf("two panels are called %q", p.Title)
+		}
+		titles[p.Title] = true
 		if len(p.Targets) == 0 && p.Type != "row" {
 			t.Errorf("panel %s asks for nothing", p.Title)
 		}

@@ -160,8 +160,8 @@ func TestConfig(t *testing.T) {
 	want := [][]string{
 		{"FLAG", "VALUE", "FROM", "COMMANDS"},
 		{"flows", "10", paths[0] + ":3", "count", "drops", "xdpcap"},
-		{"interface", `\x1b[1m`, paths[1] + ":1", "count", "drops", "latency", "monitor", "probe", "stats", "xdpcap"},
-		{"quiet", "true", paths[0] + ":2", "count", "drops", "latency", "monitor", "read", "stats", "xdpcap"},
+		{"interface", `\x1b[1m`, paths[1] + ":1", "count", "drops", "latency", "monitor", "probe", "stats", "top", "xdpcap"},
+		{"quiet", "true", paths[0] + ":2", "count", "drops", "gather", "latency", "monitor", "read", "replay", "stats", "xdpcap"},
 		{"sample", "auto", paths[0] + ":4", "xdpcap"},
 		{"snapshot-length", "128", "XDPCAP_SNAPSHOT_LENGTH", "xdpcap"},
 	}

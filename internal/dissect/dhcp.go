@@ -14,7 +14,24 @@ const (
 	dhcpText
 )
 
-// A dhcpKind is tcpdump's name of a kind of option (RFC 2132 and later ones), and its format.
+// Options that dhcpOptions and dhcpOption treat by their kind, not by their format.
+const (
+	dhcpPad             = 0
+	dhcpNetbiosNode     = 46
+	dhcpOverload        = 52
+	dhcpMessageType     = 53
+	dhcpParameters      = 55
+	dhcpClientID        = 61
+	dhcpUserClass       = 77
+	dhcpFQDN            = 81
+	dhcpAgentInfo       = 82
+	dhcpRoutesOption    = 121
+	dhcpMicrosoftRoutes = 249
+	dhcpEnd             = 255
+)
+
+// A dhcpKind is tcpdump's name of a kind of option (RFC 2132 and later ones), and its format. One
+// without a format is dhcpBytes, unless dhcpOption treats it by its kind.
 type dhcpKind struct {
 	name string
 	form dhcpForm
@@ -76,15 +93,14 @@ var (
 
 // dhcpOptions appends the options of length bytes, a line each.
 func (d *Dissector) dhcpOptions(b []byte, length int) {
-	cut := len(b) < length
-	const pad, end = 0, 255
+	isCut := len(b) < length
 	all := d.o.Verbose > 2 // also show padding and the end
 	for len(b) > 0 && !d.ended {
 		kind := b[0]
 		b = b[1:]
-		if kind == pad || kind == end {
+		if kind == dhcpPad || kind == dhcpEnd { // they have no length
 			times := 1
-			for kind == pad && len(b) > 0 && b[0] == pad {
+			for kind == dhcpPad && len(b) > 0 && b[0] == dhcpPad {
 				times++
 				b = b[1:]
 			}
@@ -94,7 +110,7 @@ func (d *Dissector) dhcpOptions(b []byte, length int) {
 			if all && times > 1 {
 				d.addf(", occurs %d", times)
 			}
-			if kind == end && !all {
+			if kind == dhcpEnd && !all {
 				return
 			}
 			continue
@@ -119,7 +135,7 @@ func (d *Dissector) dhcpOptions(b []byte, length int) {
 		}
 		b = b[size:]
 	}
-	if cut {
+	if isCut {
 		d.truncated()
 	}
 }
@@ -133,9 +149,9 @@ func (d *Dissector) dhcpOption(kind uint8, form dhcpForm, b []byte) int {
 		return len(b) >= n
 	}
 	switch {
-	case kind == 53 && len(b) == 1:
+	case kind == dhcpMessageType && len(b) == 1: // of another length it is shown as dhcpBytes
 		d.add(lookUp(dhcpMessages, b[0], "Unknown (%d)"))
-	case kind == 55:
+	case kind == dhcpParameters:
 		for i, wanted := range b {
 			separator := ", "
 			if i%4 == 0 {
@@ -143,31 +159,31 @@ func (d *Dissector) dhcpOption(kind uint8, form dhcpForm, b []byte) int {
 			}
 			d.addf("%s%s (%d)", separator, dhcpKindOf(wanted, 0).name, wanted)
 		}
-	case kind == 46:
+	case kind == dhcpNetbiosNode:
 		if atLeast(1) {
 			d.add(lookUp(dhcpNodes, b[0], "#%d"))
 			return 1
 		}
-	case kind == 52:
+	case kind == dhcpOverload:
 		if atLeast(1) {
 			d.add(lookUp(dhcpOverloads, b[0], "#%d"))
 			return 1
 		}
-	case kind == 61:
+	case kind == dhcpClientID:
 		if atLeast(1) {
 			d.dhcpClient(b[0], b[1:])
 		}
-	case kind == 77:
+	case kind == dhcpUserClass:
 		if atLeast(2) {
 			d.dhcpClasses(b)
 		}
-	case kind == 81:
+	case kind == dhcpFQDN:
 		if atLeast(3) {
 			d.dhcpName(b)
 		}
-	case kind == 82:
+	case kind == dhcpAgentInfo:
 		return d.dhcpAgent(b)
-	case kind == 121 || kind == 249:
+	case kind == dhcpRoutesOption || kind == dhcpMicrosoftRoutes:
 		if atLeast(5) {
 			d.dhcpRoutes(b)
 		}
@@ -223,7 +239,8 @@ func (d *Dissector) dhcpList(form dhcpForm, b []byte) (used int) {
 	return used
 }
 
-// dhcpClient appends a client's identifier: text, or an address of a kind of hardware.
+// dhcpClient appends a client's identifier: text if hardware is 0, or else an address of that kind
+// of hardware.
 func (d *Dissector) dhcpClient(hardware uint8, b []byte) {
 	if hardware == 0 {
 		d.inQuotes(b)
@@ -238,7 +255,7 @@ func (d *Dissector) dhcpClient(hardware uint8, b []byte) {
 	}
 }
 
-// dhcpName appends a client's domain name, with the updates that the server is to make (RFC 4702).
+// dhcpName appends a client's domain name: flags, two return codes and the name (RFC 4702).
 func (d *Dissector) dhcpName(b []byte) {
 	if b[0] != 0 {
 		d.addf("[%s] ", bitNames(uint32(b[0]), fqdnFlags, "", ""))
@@ -269,8 +286,8 @@ func (d *Dissector) dhcpClasses(b []byte) {
 	}
 }
 
-// dhcpAgent appends the data that a relay has added (RFC 3046), and returns the number of bytes
-// shown.
+// dhcpAgent appends the suboptions that a relay has added (RFC 3046), and returns the number of
+// bytes shown.
 func (d *Dissector) dhcpAgent(b []byte) int {
 	at := 0
 	for at+2 <= len(b) && !d.ended {
@@ -295,8 +312,8 @@ func (d *Dissector) dhcpAgent(b []byte) int {
 	return at
 }
 
-// dhcpRoutes appends routes (RFC 3442). They contain only the bytes of a network that its prefix
-// covers.
+// dhcpRoutes appends routes (RFC 3442): a prefix length, the bytes of the network that it covers,
+// and the router.
 func (d *Dissector) dhcpRoutes(b []byte) {
 	for separator := ""; len(b) > 0 && !d.ended; separator = "," {
 		d.add(separator)

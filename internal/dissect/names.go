@@ -16,15 +16,16 @@ var etherNames = map[uint16]string{
 	0xd28b: "Arista Vendor Specific Protocol",
 }
 
-// undecoded has the EtherTypes of protocols that tcpdump decodes and dissect does not. tcpdump does
-// not show the bytes of their frames, so dissect does not either.
+// undecoded are the EtherTypes that tcpdump decodes and dissect does not. For an EtherType that it
+// does not decode, tcpdump prints the bytes of the frame, and so does dissect; for these neither
+// does.
 var undecoded = map[layers.EthernetType]bool{
 	0x0707: true, 0x1111: true, 0x6003: true, 0x809b: true, 0x80f3: true, 0x8137: true, 0x8808: true, 0x880b: true,
 	0x886f: true, 0x8870: true, 0x888e: true, 0x8899: true, 0x88a2: true, 0x88ca: true, 0x88e5: true, 0x88f7: true,
 	0x8902: true, 0x8947: true, 0x894f: true, 0xabcd: true, 0xd28b: true, 0xfefe: true,
 }
 
-// ouiNames are tcpdump's names of organisations.
+// ouiNames are tcpdump's names of organisations, by the first three bytes of their MAC addresses.
 var ouiNames = map[uint32]string{
 	0x000000: "Ethernet", 0x00000c: "Cisco", 0x00005e: "IANA", 0x000081: "Nortel Networks SONMP", 0x0000f8: "Cisco bridged",
 	0x0080c2: "Ethernet bridged", 0x00a03e: "ATM Forum", 0x00e02f: "DOCSIS Spanning Tree", 0x080007: "Appletalk",

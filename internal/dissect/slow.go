@@ -1,14 +1,27 @@
 package dissect
 
+// The slow protocols of Ethernet (IEEE 802.3, annex 57A), by their subtype.
+const (
+	lacp   = 1
+	marker = 2
+	oam    = 3
+)
+
+// A slowTLV is a type of LACP or of the marker protocol.
+type slowTLV struct{ protocol, typ uint8 }
+
 var (
-	slowNames = map[uint8]string{1: "LACP", 2: "MARKER", 3: "OAM"}
-	slowTLVs  = map[[2]uint8]string{{1, 0}: "Terminator", {1, 1}: "Actor Information", {1, 2}: "Partner Information",
-		{1, 3}: "Collector Information", {2, 0}: "Terminator", {2, 1}: "Marker Information"}
+	slowNames = map[uint8]string{lacp: "LACP", marker: "MARKER", oam: "OAM"}
+	slowTLVs  = map[slowTLV]string{{lacp, 0}: "Terminator", {lacp, 1}: "Actor Information", {lacp, 2}: "Partner Information",
+		{lacp, 3}: "Collector Information", {marker, 0}: "Terminator", {marker, 1}: "Marker Information"}
+	// slowSizes are the lengths that standards define, with type and length.
+	slowSizes  = map[slowTLV]int{{lacp, 1}: 20, {lacp, 2}: 20, {lacp, 3}: 16, {marker, 1}: 16}
 	lacpStates = []bit{{1, "Activity"}, {2, "Timeout"}, {4, "Aggregation"}, {8, "Synchronization"}, {0x10, "Collecting"},
 		{0x20, "Distributing"}, {0x40, "Default"}, {0x80, "Expired"}}
 )
 
-// slow appends a frame of the slow protocols: link aggregation, and Ethernet's own management.
+// slow appends a frame of the slow protocols: LACP and its markers, for link aggregation, and OAM,
+// the management of an Ethernet link.
 func (d *Dissector) slow(b []byte, length int) {
 	d.proto = "slow"
 	tooShort := func() {
@@ -22,39 +35,40 @@ func (d *Dissector) slow(b []byte, length int) {
 		tooShort()
 		return
 	}
-	kind := d.u8(b, 0)
+	protocol := d.u8(b, 0)
+	isAggregation := protocol == lacp || protocol == marker
 	version := ""
-	if kind == 1 || kind == 2 {
+	if isAggregation {
 		if length < 2 {
 			tooShort()
 			return
 		}
 		if v := d.u8(b, 1); v != 1 {
-			d.addf("%s version %d packet not supported", slowNames[kind], v)
+			d.addf("%s version %d packet not supported", slowNames[protocol], v)
 			return
 		}
 		version = "v1"
 	}
-	d.addf("%s%s, length %d", lookUp(slowNames, kind, "unknown (%d)"), version, length)
+	d.addf("%s%s, length %d", lookUp(slowNames, protocol, "unknown (%d)"), version, length)
 	switch {
-	case kind < 1 || kind > 3:
+	case slowNames[protocol] == "":
 		d.hexData(b, length, "\n\t")
-	case kind < 3 && d.o.Verbose > 0:
-		d.aggregation(kind, skip(b, 2), length-2)
+	case isAggregation && d.o.Verbose > 0:
+		d.aggregation(protocol, skip(b, 2), length-2)
 	}
 }
 
 // aggregation appends the types, lengths and values of LACP and of the marker protocol.
-func (d *Dissector) aggregation(kind uint8, b []byte, length int) {
+func (d *Dissector) aggregation(protocol uint8, b []byte, length int) {
 	for length > 0 && !d.ended {
 		if length < 2 {
 			d.add("\n\t\t packet is too short")
 			return
 		}
-		typ, size := d.u8(b, 0), int(d.u8(b, 1))
-		d.addf("\n\t%s TLV (0x%02x), length %d", lookUp(slowTLVs, [2]uint8{kind, typ}, "Unknown"), typ, size)
+		t, size := slowTLV{protocol, d.u8(b, 0)}, int(d.u8(b, 1))
+		d.addf("\n\t%s TLV (0x%02x), length %d", lookUp(slowTLVs, t, "Unknown"), t.typ, size)
 		switch {
-		case typ == 0:
+		case t.typ == 0:
 			return
 		case size < 2:
 			d.add("\n\t    ERROR: illegal length - should be >= 2")
@@ -65,7 +79,7 @@ func (d *Dissector) aggregation(kind uint8, b []byte, length int) {
 		case !d.has(b, size):
 			return
 		}
-		d.aggregationValue(kind, typ, b[:size])
+		d.aggregationValue(t, b[:size])
 		if d.o.Verbose > 1 {
 			d.hexData(b[2:size], size-2, "\n\t  ")
 		}
@@ -73,20 +87,21 @@ func (d *Dissector) aggregation(kind uint8, b []byte, length int) {
 	}
 }
 
-func (d *Dissector) aggregationValue(kind, typ uint8, b []byte) {
-	want := map[[2]uint8]int{{1, 1}: 20, {1, 2}: 20, {1, 3}: 16, {2, 1}: 16}[[2]uint8{kind, typ}]
+// aggregationValue appends the value of a type. b begins with type and length.
+func (d *Dissector) aggregationValue(t slowTLV, b []byte) {
+	want := slowSizes[t]
 	switch {
-	case want == 0:
+	case want == 0: // an unknown type
 		if d.o.Verbose == 1 {
 			d.hexData(b[2:], len(b)-2, "\n\t  ")
 		}
 	case len(b) != want:
 		d.addf("\n\t    ERROR: illegal length - should be %d", want)
-	case kind == 2:
+	case t.protocol == marker:
 		d.addf("\n\t  Request System %s, Request Port %d, Request Transaction ID 0x%08x", d.mac(b, 4), d.u16(b, 2), d.u32(b, 10))
-	case typ == 3:
+	case t.typ == 3:
 		d.addf("\n\t  Max Delay %d", d.u16(b, 2))
-	default:
+	default: // actor or partner
 		d.addf("\n\t  System %s, System Priority %d, Key %d, Port %d, Port Priority %d\n\t  State Flags [%s]", d.mac(b, 4),
 			d.u16(b, 2), d.u16(b, 10), d.u16(b, 14), d.u16(b, 12), bitNames(uint32(d.u8(b, 16)), lacpStates, ", ", "none"))
 	}

@@ -1,11 +1,14 @@
 package drops
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/xdpcap/xdpcap/internal/proc"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -13,19 +16,23 @@ import (
 type card struct {
 	iface xdp.Interface
 	first cardState
+
+	mu   sync.Mutex
+	last cardState // what the next reading is if the interface is gone
 }
 
 // A cardState has the counters of an interface at one time, cumulative since the interface exists.
 type cardState struct {
 	link   netlink.LinkStatistics64
 	driver map[string]uint64 // as `ethtool -S` names them
-	queues map[uint32]queueDrops
+	queues map[uint32]proc.QueueDrops
 }
 
 // openCard notes the counters as they are now.
 func openCard(iface xdp.Interface) (c *card, err error) {
 	c = &card{iface: iface}
 	c.first, err = c.state()
+	c.last = c.first
 	return c, err
 }
 
@@ -37,7 +44,7 @@ func (c *card) state() (s cardState, err error) {
 	if all := l.Attrs().Statistics; all != nil {
 		s.link = netlink.LinkStatistics64(*all)
 	}
-	s.queues = readQueues(c.iface.Index)
+	s.queues = proc.ReadQueues(c.iface.Index)
 	s.driver, err = xdp.DriverCounters(l.Attrs().Name)
 	return s, err
 }
@@ -50,15 +57,21 @@ type cardReading struct {
 	lost     uint64 // packets that the driver lost in its receive queues, of all causes
 	xdpDrops uint64 // packets that the driver counts as dropped by XDP; see driverKind
 
-	queues map[uint32]queueDrops // by receive queue; nil where the driver does not tell
+	queues map[uint32]proc.QueueDrops // by receive queue; nil where the driver does not tell
 }
 
 // read returns how the counters rose.
 func (c *card) read() (r cardReading, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now, err := c.state()
+	if gone := (netlink.LinkNotFoundError{}); errors.As(err, &gone) {
+		return c.since(c.last), nil
+	}
 	if err != nil {
 		return r, err
 	}
+	c.last = now
 	return c.since(now), nil
 }
 
@@ -66,24 +79,24 @@ func (c *card) read() (r cardReading, err error) {
 func (c *card) since(now cardState) (r cardReading) {
 	l, before := now.link, c.first.link
 	// Several drivers tell one loss in two or three of these, so the largest counts.
-	r.noBuffer = max(rise(before.RxMissedErrors, l.RxMissedErrors), rise(before.RxFifoErrors, l.RxFifoErrors),
-		rise(before.RxOverErrors, l.RxOverErrors))
+	r.noBuffer = max(proc.Rise(before.RxMissedErrors, l.RxMissedErrors), proc.Rise(before.RxFifoErrors, l.RxFifoErrors),
+		proc.Rise(before.RxOverErrors, l.RxOverErrors))
 	// Some drivers only give the total, and others do not put all of these into it.
-	r.corrupt = max(less(rise(before.RxErrors, l.RxErrors), r.noBuffer),
-		rise(before.RxCrcErrors, l.RxCrcErrors)+rise(before.RxFrameErrors, l.RxFrameErrors)+rise(before.RxLengthErrors, l.RxLengthErrors))
-	r.unsent = max(rise(before.TxErrors, l.TxErrors), rise(before.TxCarrierErrors, l.TxCarrierErrors)+
-		rise(before.TxAbortedErrors, l.TxAbortedErrors)+rise(before.TxFifoErrors, l.TxFifoErrors))
+	r.corrupt = max(less(proc.Rise(before.RxErrors, l.RxErrors), r.noBuffer),
+		proc.Rise(before.RxCrcErrors, l.RxCrcErrors)+proc.Rise(before.RxFrameErrors, l.RxFrameErrors)+proc.Rise(before.RxLengthErrors, l.RxLengthErrors))
+	r.unsent = max(proc.Rise(before.TxErrors, l.TxErrors), proc.Rise(before.TxCarrierErrors, l.TxCarrierErrors)+
+		proc.Rise(before.TxAbortedErrors, l.TxAbortedErrors)+proc.Rise(before.TxFifoErrors, l.TxFifoErrors))
 	for queue, drops := range now.queues {
 		if r.queues == nil {
-			r.queues = make(map[uint32]queueDrops)
+			r.queues = make(map[uint32]proc.QueueDrops)
 		}
-		r.queues[queue] = drops.since(c.first.queues[queue])
+		r.queues[queue] = drops.Since(c.first.queues[queue])
 		// The link's statistics have these, too.
-		r.noBuffer = less(r.noBuffer, r.queues[queue].all)
+		r.noBuffer = less(r.noBuffer, r.queues[queue].All)
 	}
 	kind := driverKinds[c.iface.Driver]
 	for name, value := range now.driver {
-		n := rise(c.first.driver[name], value)
+		n := proc.Rise(c.first.driver[name], value)
 		counter, ok := counterOfQueue(name)
 		if n == 0 || !ok {
 			continue
@@ -98,13 +111,27 @@ func (c *card) since(now cardState) (r cardReading) {
 	return r
 }
 
-// rise is how much a counter rose. A counter that fell was set to zero in between, as some drivers
-// do when they are configured anew.
-func rise(before, now uint64) uint64 {
-	if now < before {
-		return now
+// addCard adds what the interface and its driver tell of losses elsewhere than at the hook.
+func (r *reading) addCard(kind driverKind) {
+	packets := func(n uint64) Tally { return Tally{Packets: n} }
+	r.addUnseen(Loss{Stage: Card, Reason: "rx_missed"}, packets(r.card.noBuffer))
+	for queue, drops := range r.card.queues {
+		at := fmt.Sprintf("queue %d", queue)
+		r.addUnseen(Loss{Stage: Card, Reason: "rx_missed", Where: at}, packets(drops.Overruns))
+		r.addUnseen(Loss{Stage: Card, Reason: "rx_hw_drops", Where: at}, packets(less(drops.All, drops.Overruns)))
 	}
-	return now - before
+	r.addUnseen(Loss{Stage: Card, Reason: "rx_errors"}, packets(r.card.corrupt))
+	r.addUnseen(Loss{Stage: Egress, Reason: "tx_errors"}, packets(r.card.unsent))
+
+	known := uint64(0)
+	if kind.lostHasXDP {
+		known += r.card.xdpDrops
+	}
+	if kind.lostHasErrors {
+		known += r.failures.redirects + r.failures.tx
+	}
+	// The queues are added up, because a failure does not tell its queue.
+	r.addUnseen(Loss{Stage: Card, Reason: "driver"}, packets(less(r.card.lost, known)))
 }
 
 // A driverKind says which of a driver's counters per receive queue are about losses.

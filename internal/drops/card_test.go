@@ -1,6 +1,11 @@
 package drops
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/xdpcap/xdpcap/internal/proc"
+)
 
 // What a driver lost for no cause that it tells stays in its row when redirects fail later,
 // whichever queue they were of.
@@ -27,5 +32,26 @@ func TestCounterOfQueue(t *testing.T) {
 		if got, ok := counterOfQueue(name); ok != (want != "") || ok && got != want {
 			t.Errorf("%s: %q, %v", name, got, ok)
 		}
+	}
+}
+
+// Of a link's statistics only what is beyond the losses of its receive queues counts.
+func TestCardQueues(t *testing.T) {
+	t.Parallel()
+	c := card{first: cardState{queues: map[uint32]proc.QueueDrops{0: {All: 10, Overruns: 10}}}}
+	now := cardState{queues: map[uint32]proc.QueueDrops{0: {All: 15, Overruns: 13}, 1: {All: 4, Overruns: 4}}}
+	now.link.RxMissedErrors = 20
+	r := reading{Counts: Counts{Losses: make(map[Loss]Tally)}, card: c.since(now)}
+	r.addCard(driverKind{})
+	got := make(map[Loss]uint64)
+	for l, tally := range r.Losses {
+		got[l] = tally.Packets
+	}
+	want := map[Loss]uint64{
+		{Stage: Card, Reason: "rx_missed", Where: "queue 0"}: 3, {Stage: Card, Reason: "rx_hw_drops", Where: "queue 0"}: 2,
+		{Stage: Card, Reason: "rx_missed", Where: "queue 1"}: 4, {Stage: Card, Reason: "rx_missed"}: 11,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/xdpcap/xdpcap/internal/proc"
 )
 
 // A Remainder is what differs between the kernel's counters of a network namespace and the losses
@@ -41,6 +43,11 @@ type knownLoss struct {
 	isSure bool
 }
 
+// isForgotten tells of packets of which the kernel knows neither device nor namespace any more.
+func (l knownLoss) isForgotten() bool {
+	return l.Device == "" && !l.isSure && (l.Stage == Stack || l.Stage == Socket)
+}
+
 // An account says which losses make which counters rise. A cause is a reason and a function, with
 // an @ in between, as path.Match has patterns.
 type account struct {
@@ -60,7 +67,7 @@ var accounts = []account{
 	{
 		counters:  words("UdpInErrors Udp6InErrors UdpLiteInErrors UdpLite6InErrors"),
 		always:    words("SOCKET_RCVBUFF@*udp* PROTO_MEM@*udp* SOCKET_FILTER@*udp* UDP_CSUM@*udp* PKT_TOO_SMALL@*udp*"),
-		sometimes: words("UDP_CSUM@* NOT_SPECIFIED@*udp*rcv* NOT_SPECIFIED@*first_packet_length XFRM_POLICY@*udp*"),
+		sometimes: words("UDP_CSUM@* NO_SOCKET@*udp*6*rcv* NOT_SPECIFIED@*udp*rcv* NOT_SPECIFIED@*udp*recvmsg NOT_SPECIFIED@*first_packet_length XFRM_POLICY@*udp*"),
 	},
 	{counters: words("TcpInErrs"), always: words("TCP_CSUM@*"), sometimes: words("TCP_INVALID_SYN@* PKT_TOO_SMALL@tcp* NOT_SPECIFIED@tcp*")},
 	{counters: words("TcpExtTCPBacklogDrop"), always: words("SOCKET_BACKLOG@*tcp*"), sometimes: words("SOCKET_BACKLOG@*")},
@@ -143,7 +150,7 @@ func matches(pattern, name string) bool {
 
 // compare returns what differs. least is how much the counters surely rose while the losses were
 // counted, and most is how much they can have risen: they are read before and after the losses.
-func compare(least, most Counters, losses map[knownLoss]uint64) Remainder {
+func compare(least, most proc.Counters, losses map[knownLoss]uint64) Remainder {
 	r := Remainder{Unexplained: []CounterRise{}, Unconfirmed: []LossPackets{}, Unchecked: []LossPackets{}}
 	confirmed, due := make(map[Loss]bool), make(map[Loss]bool)
 	check := func(a account, device string) {
@@ -151,7 +158,7 @@ func compare(least, most Counters, losses map[knownLoss]uint64) Remainder {
 		rises := sumOfCounters(most, a.counters, device) > 0
 		for l, packets := range losses {
 			always := explains(a.always, l.Loss)
-			if device != "" && l.Device != device && l.Device != "" || !always && !explains(a.sometimes, l.Loss) {
+			if device != "" && l.Device != device && (l.Device != "" || l.isForgotten()) || !always && !explains(a.sometimes, l.Loss) {
 				continue
 			}
 			explained += packets
@@ -191,7 +198,7 @@ func compare(least, most Counters, losses map[knownLoss]uint64) Remainder {
 // nameOfCounter is the name in Counters of a counter in an account of a device, or of "" for none.
 func nameOfCounter(name, device string) string { return strings.TrimPrefix(device+" "+name, " ") }
 
-func sumOfCounters(rose Counters, names []string, device string) (sum uint64) {
+func sumOfCounters(rose proc.Counters, names []string, device string) (sum uint64) {
 	for _, name := range names {
 		sum += rose[nameOfCounter(name, device)]
 	}
@@ -199,7 +206,7 @@ func sumOfCounters(rose Counters, names []string, device string) (sum uint64) {
 }
 
 // namesOfCounters names those that rose.
-func namesOfCounters(rose Counters, names []string, device string) string {
+func namesOfCounters(rose proc.Counters, names []string, device string) string {
 	var all []string
 	for _, name := range names {
 		if name = nameOfCounter(name, device); rose[name] > 0 {
@@ -210,7 +217,7 @@ func namesOfCounters(rose Counters, names []string, device string) string {
 }
 
 // devicesOf returns the interfaces whose counters rose.
-func devicesOf(rose Counters) []string {
+func devicesOf(rose proc.Counters) []string {
 	devices := make(map[string]bool)
 	for name := range rose {
 		if device, _, ok := strings.Cut(name, " "); ok && device != "conntrack" {

@@ -6,10 +6,12 @@
 package drops
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/proc"
 )
 
 // A Stage is a part of a packet's way.
@@ -25,6 +27,9 @@ const (
 
 // stages are in the order of a packet's way.
 var stages = []Stage{Card, XDP, Stack, Socket, Egress}
+
+// Stages returns all stages, in the order of a packet's way.
+func Stages() []Stage { return slices.Clone(stages) }
 
 // A Loss is a cause of loss. Each has its own counter.
 type Loss struct {
@@ -51,18 +56,31 @@ type Counts struct {
 	// which interfaces of other network namespaces may have, too.
 	Unclear map[Loss]Tally
 
+	// Unfiltered has losses of which no program sees the packets, if there is a filter: those of
+	// the card and, mostly, failures at the XDP hook. They are of all packets. Without a filter
+	// they are in Losses.
+	Unfiltered map[Loss]Tally
+
 	// Listeners has what listening sockets of TCP refused, if one interface is asked about: these
 	// packets may be of any interface of the network namespace. Otherwise they are in Losses.
 	Listeners map[Loss]Tally
+
+	// Evidence says who has lost the packets of a loss, as far as the kernel tells. Losses of other
+	// network namespaces have none, except at XDP.
+	Evidence map[Loss][]Evidence
 
 	// Check is what differs from the kernel's own counters of the network namespace; nil unless
 	// asked for.
 	Check *Remainder
 
+	// Retransmits is what TCP sent again; nil unless asked for.
+	Retransmits *Retransmits
+
 	Flows FlowCounts // see TopFlows; zero unless asked for
+	Way   *Way       // nil without a filter
 
 	// Softnet tells of the whole machine, whichever interface is asked about.
-	Softnet Softnet
+	Softnet proc.Softnet
 
 	Conntrack Conntrack
 
@@ -70,7 +88,10 @@ type Counts struct {
 }
 
 func newCounts() Counts {
-	return Counts{Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Duplicates: make(map[Loss]Tally), Unclear: make(map[Loss]Tally), Listeners: make(map[Loss]Tally)}
+	return Counts{
+		Losses: make(map[Loss]Tally), Harmless: make(map[Loss]Tally), Duplicates: make(map[Loss]Tally), Unclear: make(map[Loss]Tally),
+		Unfiltered: make(map[Loss]Tally), Listeners: make(map[Loss]Tally), Evidence: make(map[Loss][]Evidence),
+	}
 }
 
 // A Tally is a number of lost packets, a segment of a buffer that has several being one, and their
@@ -97,6 +118,10 @@ func stageOf(reason string, kind lost.Kind) Stage {
 	return Stack
 }
 
+// StageOf tells at which stage the stack lost a packet, by the reason alone, as capture files have
+// it.
+func StageOf(reason string) Stage { return stageOf(reason, 0) }
+
 // stagesOfReasons are the stages of reasons that begin like this.
 var stagesOfReasons = []struct {
 	prefix string
@@ -104,4 +129,56 @@ var stagesOfReasons = []struct {
 }{
 	{"SOCKET_", Socket}, {"PROTO_MEM", Socket}, {"TCP_", Socket}, {"UNIX_", Socket},
 	{"QDISC_", Egress}, {"FQ_", Egress}, {"CAKE_", Egress}, {"DUALPI2_", Egress}, {"TC_EGRESS", Egress}, {"FULL_RING", Egress}, {"BPF_CGROUP_EGRESS", Egress},
+	{"NEIGH_", Egress}, {"DEV_", Egress},
+}
+
+// addStack adds the packets that the stack threw away. Those that it threw away for the XDP hook
+// are not among the losses, because the hook's own counters have them. In generic mode the hook has
+// no counter for the packets that a program drops, so these are added to r.generic.
+func (r *reading) addStack(m *Meter, s stackCounts) {
+	for cause, tally := range s.Causes {
+		l := m.lossOf(cause)
+		switch {
+		case lost.IsAtHook(cause.Reason, cause.Location):
+			if cause.Location == lost.GenericHook && cause.Reason != "XDP" {
+				r.generic.Add(tally)
+			}
+			if r.filtered != nil {
+				r.filtered.atHook.Add(tally)
+			}
+		case lost.IsHarmless(cause.Reason, cause.Location, cause.Kind):
+			r.add(r.Harmless, l, tally)
+		case lost.IsDuplicate(cause.Reason):
+			r.add(r.Duplicates, l, tally)
+		case cause.Unclear:
+			r.add(r.Unclear, l, tally)
+		default:
+			r.add(r.Losses, l, tally)
+			if f, ok := s.Examples[cause]; ok {
+				r.examples[l] = f
+			}
+			if r.filtered != nil && !cause.Elsewhere && l.Stage != Egress {
+				r.add(r.filtered.received, l, tally)
+			}
+			r.txApart = r.txApart || cause.Location == lost.GenericTx
+		}
+	}
+}
+
+// lossOf names a cause of the stack.
+func (m *Meter) lossOf(c Cause) Loss {
+	l := Loss{Stage: stageOf(c.Reason, c.Kind), Reason: c.Reason, Where: c.Location, Device: c.Device}
+	if m.iface == nil {
+		if c.Namespace != m.netns {
+			l.Netns = c.Namespace
+		}
+		return l
+	}
+	switch {
+	case c.Own:
+		l.Device = ""
+	case l.Device == "":
+		l.Device = "?"
+	}
+	return l
 }

@@ -57,7 +57,8 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 				sum.Drops -= known
 			}
 			if reason, ok := socketReasons[e.Errno]; ok && e.MapType == ebpf.XSKMap {
-				l.Reason, l.Device = reason, m.deviceOf(e)
+				l.Reason = reason
+				l.Device, l.Netns = m.deviceOf(e)
 				toSockets[l] += sum.Drops
 				continue
 			}
@@ -84,18 +85,24 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 		default:
 			continue
 		}
-		l.Device = m.deviceOf(e)
-		r.add(r.Losses, l, Tally{Packets: sum.Drops})
+		if l.Device, l.Netns = m.deviceOf(e); m.here && m.iface == nil && l.Device == "" {
+			r.add(r.Unclear, l, Tally{Packets: sum.Drops}) // a cpumap may be used in any namespace
+			continue
+		}
+		r.addUnseen(l, Tally{Packets: sum.Drops})
 	}
 	r.addSockets(m, toSockets)
 }
 
-// deviceOf is Loss.Device of an event.
-func (m *Meter) deviceOf(e meter.Case) string {
-	if m.iface == nil {
-		return e.From
+// deviceOf is Loss.Device of an event, and Loss.Netns.
+func (m *Meter) deviceOf(e meter.Case) (device string, netns uint32) {
+	if m.iface != nil {
+		return "", 0
 	}
-	return ""
+	if e.Netns != m.netns {
+		netns = e.Netns
+	}
+	return e.From, netns
 }
 
 func mapOf(e meter.Case) string {

@@ -2,13 +2,13 @@ package drops
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
@@ -54,7 +54,7 @@ func TopFlows(i meter.Interval[Counts], n int) (all []StageFlows) {
 		stage := stageOf(reason, kind)
 		top[stage] = append(top[stage], FlowLoss{reason, f.Flow, f.Rate, f.Error})
 	}
-	before, now := stageTotals(i.Before), stageTotals(i.Now)
+	before, now := stageTotals(i.Before.Losses), stageTotals(i.Now.Losses)
 	for _, stage := range stages {
 		if now[stage] == (meter.Tally{}) {
 			continue
@@ -93,15 +93,13 @@ func compareLosses(a, b FlowLoss) int {
 
 // describeFlows makes the program count flows, of what is a loss alone.
 func (s *stackMeter) describeFlows(spec *ebpf.CollectionSpec, buckets int) error {
-	constants, err := lost.Constants(s.reasons, s.symbols)
+	constants, err := lost.Constants(s.reasons, s.symbols, true)
 	if err != nil {
 		return err
 	}
 	constants[stackVarWithFlows] = true
-	for name, value := range constants {
-		if err := spec.Variables[name].Set(value); err != nil {
-			return fmt.Errorf("set %s: %w", name, err)
-		}
+	if err := attach.Set(spec, constants); err != nil {
+		return err
 	}
 	return meter.SizeFlows(spec, buckets)
 }

@@ -179,7 +179,7 @@ func TestFlowsOfNoLosses(t *testing.T) {
 			var c Counts
 			testnet.WaitFor(t, "the losses", func() bool {
 				c = n.counts(m)
-				return stageTotals(c)[XDP].Packets >= sent
+				return stageTotals(c.Losses)[XDP].Packets >= sent
 			})
 			if diff := cmp.Diff(map[string]uint64{"stack NO_SOCKET udp 192.0.2.1:1000 192.0.2.2:10": 1}, n.flows(c)); diff != "" {
 				t.Error(diff)
@@ -215,7 +215,7 @@ func TestFlowsWithoutRoom(t *testing.T) {
 	for _, packets := range n.flows(c) {
 		sum += packets
 	}
-	if want := uint64(flows*rounds + 10*rounds); sum < want || sum > stageTotals(c)[Stack].Packets {
+	if want := uint64(flows*rounds + 10*rounds); sum < want || sum > stageTotals(c.Losses)[Stack].Packets {
 		t.Errorf("%d packets in entries and evicted, want %d", sum, want)
 	}
 	for _, s := range TopFlows(meter.Interval[Counts]{Now: c}, everyFlow) {

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -18,22 +21,38 @@ type hook struct {
 	mu      sync.Mutex
 	program *meter.Actions // nil: no program yet, or it cannot be traced
 	before  Tally          // what was dropped before it was traced
+	passed  Tally          // with a filter: what had come to the stack by then
 	runs    string         // the program that runs, or ran last
+	mode    packet.Mode    // of that program
 	tried   uint32         // id of the program that could not be traced
+	refused error          // why not
+
+	filter []bpf.RawInstruction // nil = all packets
+}
+
+// A hookReading is what an interface's XDP program did to packets.
+type hookReading struct {
+	runs    string // the program that runs or ran last; "" = none
+	mode    packet.Mode
+	dropped Tally
+	traced  *meter.VerdictTallies // of the traced program; nil = it is not traced
+	before  Tally                 // with a filter: what came before it was traced
+	refused error                 // why it is not traced; nil = it is, or there is none
 }
 
 // openHook begins to count at an interface in the calling thread's network namespace.
-func openHook(iface xdp.Interface) (*hook, error) {
+func openHook(iface xdp.Interface, filter []bpf.RawInstruction) (*hook, error) {
 	watch, err := xdp.WatchHook(iface.Index)
 	if err != nil {
 		return nil, err
 	}
-	return &hook{iface: iface, watch: watch}, nil
+	return &hook{iface: iface, watch: watch, filter: filter}, nil
 }
 
 // look traces the interface's program if there is one that is not traced yet. untraced tells what
-// was dropped so far without that. It is not an error if the program cannot be traced.
-func (h *hook) look(untraced func() (Tally, error)) (notice string, err error) {
+// was dropped so far without that, and what came to the stack. It is not an error if the program
+// cannot be traced.
+func (h *hook) look(untraced func() (dropped, passed Tally, err error)) (notice string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.program != nil {
@@ -55,12 +74,13 @@ func (h *hook) look(untraced func() (Tally, error)) (notice string, err error) {
 	}
 	h.note(now)
 	h.tried = now.Program
-	before, err := untraced()
+	before, passed, err := untraced()
 	if err != nil {
 		return "", err
 	}
-	if a, err := meter.OpenActions(meter.ActionsOptions{Interface: now.Name, Verdict: xdp.Pass, TraceOnly: true}); err == nil {
-		h.program, h.before = a, before
+	a, err := meter.OpenActions(meter.ActionsOptions{Interface: now.Name, Verdict: xdp.Pass, TraceOnly: true, Filter: h.filter})
+	if h.refused = err; err == nil {
+		h.program, h.before, h.passed = a, before, passed
 	}
 	return "", nil
 }
@@ -69,26 +89,27 @@ func (h *hook) look(untraced func() (Tally, error)) (notice string, err error) {
 func (h *hook) note(now xdp.HookState) {
 	at := now.Of(h.iface)
 	if runs := at.Runs(); runs != "" {
-		h.runs = runs
+		h.runs, h.mode = runs, at.Mode
 	}
 }
 
-// read returns what was dropped, and the program that runs or ran last. untraced is what other
-// counters say.
-func (h *hook) read(untraced Tally) (dropped Tally, program string, err error) {
+// read returns what the program did. untraced is what other counters say was dropped.
+func (h *hook) read(untraced Tally) (hookReading, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	r := hookReading{runs: h.runs, mode: h.mode, dropped: untraced, refused: h.refused}
 	if h.program == nil {
-		return untraced, h.runs, nil
+		return r, nil
 	}
 	counts, err := h.program.Read()
 	if err != nil {
-		return Tally{}, "", err
+		return r, err
 	}
 	total := counts.Total()
-	dropped = h.before
-	dropped.Add(total[xdp.Drop])
-	return dropped, h.runs, nil
+	r.traced, r.dropped, r.before = &total, h.before, h.passed
+	r.dropped.Add(total[xdp.Drop])
+	r.before.Add(h.before)
+	return r, nil
 }
 
 func (h *hook) close() error {

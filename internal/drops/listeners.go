@@ -1,21 +1,16 @@
 package drops
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/culprit"
+	"github.com/xdpcap/xdpcap/internal/proc"
 )
 
 // The reasons why a listening socket of TCP refuses a packet that would open a connection. The
@@ -35,7 +30,7 @@ type listenerLosses map[string]uint64
 
 // listenerLossesOf returns what the counters of a namespace say, ListenDrops of which includes the
 // others. known of these packets are counted elsewhere.
-func listenerLossesOf(rose Counters, known uint64) listenerLosses {
+func listenerLossesOf(rose proc.Counters, known uint64) listenerLosses {
 	full, requests := rose["TcpExtListenOverflows"], rose["TcpExtTCPReqQFullDrop"]
 	rest := less(rose["TcpExtListenDrops"], full+requests)
 	return listenerLosses{acceptQueueFull: less(full, known), requestQueueFull: requests, notAccepted: less(rest, less(known, full))}
@@ -50,40 +45,34 @@ type listener struct {
 // listeners counts the packets that listeners of the calling thread's network namespace refuse. Its
 // methods may be called concurrently.
 type listeners struct {
-	file   counterFile
-	owners map[uint32]string // of the sockets that listened at the beginning, by their inodes
+	file     proc.File
+	culprits *culprit.Finder // knows the processes of those that listened at the beginning
 
 	mu   sync.Mutex
 	last map[uint64]listener // by cookie
 	sums map[Loss]uint64
 }
 
-// openListeners begins to count. It looks up the processes of the listeners, which takes rights
-// that the command may drop later.
-func openListeners() *listeners {
-	l := &listeners{file: openCounterFile(fileOfTCP), sums: make(map[Loss]uint64)}
-	var inodes []uint32
-	for _, m := range askListeners() {
-		inodes = append(inodes, m.inode)
-	}
-	l.owners = machine.SocketOwners(inodes)
+// openListeners begins to count.
+func openListeners(culprits *culprit.Finder) *listeners {
+	l := &listeners{file: proc.Open(proc.OfTCP), culprits: culprits, sums: make(map[Loss]uint64)}
 	l.last = l.find()
 	return l
 }
 
 // counters returns how the namespace's counters rose since openListeners.
-func (l *listeners) counters() Counters {
+func (l *listeners) counters() proc.Counters {
 	// The kernel counts a packet as dropped after it has counted why: so the drops must be the
 	// older ones of two readings.
-	drops := l.file.rose()["TcpExtListenDrops"]
-	rose := l.file.rose()
+	drops := l.file.Rose()["TcpExtListenDrops"]
+	rose := l.file.Rose()
 	rose["TcpExtListenDrops"] = drops
 	return rose
 }
 
 // read returns what was refused, by counters. known of these packets are counted elsewhere. No
 // number is ever less than before. The caller owns the result.
-func (l *listeners) read(rose Counters, known uint64) map[Loss]uint64 {
+func (l *listeners) read(rose proc.Counters, known uint64) map[Loss]uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lately := listenerLossesOf(rose, known)
@@ -113,7 +102,7 @@ func (l *listeners) read(rose Counters, known uint64) map[Loss]uint64 {
 func droppedBy(before, now map[uint64]listener) map[string]uint64 {
 	dropped := make(map[string]uint64)
 	for cookie, s := range now {
-		if n := rise(before[cookie].drops, s.drops); n > 0 {
+		if n := proc.Rise(before[cookie].drops, s.drops); n > 0 {
 			dropped[s.where] += n
 		}
 	}
@@ -153,15 +142,19 @@ func attribute(lately listenerLosses, dropped map[string]uint64) map[Loss]uint64
 // find returns the listeners that are there now.
 func (l *listeners) find() map[uint64]listener {
 	all := make(map[uint64]listener)
-	for _, m := range askListeners() {
-		all[m.cookie] = listener{m.name(l.owners[m.inode]), m.drops}
+	for _, s := range culprit.Sockets(unix.IPPROTO_TCP, culprit.Listening) {
+		where := fmt.Sprintf("%s, backlog %d", s.Endpoint(), s.Backlog)
+		if owner := l.culprits.Owner(s.Inode).String(); owner != "" {
+			where = owner + " " + where
+		}
+		all[s.Cookie] = listener{where, s.Drops}
 	}
 	return all
 }
 
 // addListeners adds what listeners refused, by counters that are not younger than the causes. A
 // handshake's last packet is also thrown away like other packets: it counts once.
-func (r *reading) addListeners(m *Meter, counters Counters) {
+func (r *reading) addListeners(m *Meter, counters proc.Counters) {
 	to, known := r.Listeners, uint64(0)
 	if m.iface == nil {
 		to = r.Losses
@@ -192,85 +185,4 @@ func isLastOfHandshake(c Cause, hasReason bool) bool {
 	return !hasReason && c.Reason == "NOT_SPECIFIED" && matches("tcp_v?_do_rcv", c.Location)
 }
 
-func (l *listeners) close() error { return l.file.close() }
-
-// A listenerMessage is what the kernel answers about a listener.
-type listenerMessage struct {
-	address net.IP
-	port    uint16
-	backlog uint32 // how many connections may wait for accept
-	inode   uint32
-	cookie  uint64
-	drops   uint64
-}
-
-// name is listener.where. owner is the process, "" = unknown.
-func (m *listenerMessage) name(owner string) string {
-	host := ""
-	if !m.address.IsUnspecified() {
-		host = m.address.String()
-	}
-	text := fmt.Sprintf("%s, backlog %d", net.JoinHostPort(host, strconv.Itoa(int(m.port))), m.backlog)
-	if owner != "" {
-		text = owner + " " + text
-	}
-	return text
-}
-
-// The messages of linux/inet_diag.h. The request is a struct inet_diag_req_v2; the answer a struct
-// inet_diag_msg, with attributes behind it.
-const (
-	listenerRequest   = 56
-	listenerAnswer    = 72
-	stateListen       = 10
-	skMeminfo         = 7 // an array of numbers of 32 bits
-	skMeminfoDrops    = 8 // the index in it
-	askedForSkMeminfo = 1 << (skMeminfo - 1)
-)
-
-// askListeners returns all listeners of TCP in the calling thread's network namespace: nothing if
-// the kernel lacks inet_diag. The kernel looks at no other sockets.
-func askListeners() (all []listenerMessage) {
-	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		req := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP)
-		body := make([]byte, listenerRequest)
-		body[0], body[1], body[2] = family, unix.IPPROTO_TCP, askedForSkMeminfo
-		binary.NativeEndian.PutUint32(body[4:], 1<<stateListen)
-		req.AddRawData(body)
-		answers, err := req.Execute(unix.NETLINK_INET_DIAG, 0)
-		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
-			continue
-		}
-		for _, a := range answers {
-			if m, ok := parseListener(a); ok {
-				all = append(all, m)
-			}
-		}
-	}
-	return all
-}
-
-func parseListener(b []byte) (m listenerMessage, ok bool) {
-	if len(b) < listenerAnswer {
-		return m, false
-	}
-	size := net.IPv4len
-	if b[0] == unix.AF_INET6 {
-		size = net.IPv6len
-	}
-	native := binary.NativeEndian
-	m = listenerMessage{
-		address: b[8 : 8+size], port: binary.BigEndian.Uint16(b[4:]),
-		backlog: native.Uint32(b[60:]), inode: native.Uint32(b[68:]), cookie: native.Uint64(b[44:]),
-	}
-	attrs, err := nl.ParseRouteAttr(b[listenerAnswer:])
-	if err != nil {
-		return m, false
-	}
-	for _, a := range attrs {
-		if at := 4 * skMeminfoDrops; a.Attr.Type == skMeminfo && len(a.Value) >= at+4 {
-			m.drops = uint64(native.Uint32(a.Value[at:]))
-		}
-	}
-	return m, true
-}
+func (l *listeners) close() error { return l.file.Close() }

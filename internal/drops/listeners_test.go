@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/proc"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -37,7 +38,7 @@ func TestListeners(t *testing.T) {
 	n.checkListeners(one, all, want)
 
 	n.connect(30, half)
-	refused := n.counters().since(before)["TcpExtTCPReqQFullDrop"]
+	refused := n.counters().Since(before)["TcpExtTCPReqQFullDrop"]
 	if refused < 10 || refused > 30-8 {
 		t.Errorf("%d of 30 connections found no room", refused)
 	}
@@ -140,7 +141,7 @@ func TestListenerLosses(t *testing.T) {
 		{drops: 36, overflows: 20, requests: 10, known: 100, wantRequests: 10},
 		{drops: 35, overflows: 36, wantFull: 36}, // one is not yet counted as dropped
 	} {
-		got := listenerLossesOf(Counters{"TcpExtListenDrops": test.drops, "TcpExtListenOverflows": test.overflows, "TcpExtTCPReqQFullDrop": test.requests}, test.known)
+		got := listenerLossesOf(proc.Counters{"TcpExtListenDrops": test.drops, "TcpExtListenOverflows": test.overflows, "TcpExtTCPReqQFullDrop": test.requests}, test.known)
 		want := listenerLosses{acceptQueueFull: test.wantFull, requestQueueFull: test.wantRequests, notAccepted: test.wantRest}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%+v: %s", test, diff)

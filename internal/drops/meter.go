@@ -2,40 +2,63 @@ package drops
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/culprit"
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/proc"
 	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/way"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // A Meter counts the losses of one interface, or those of all together. Its methods may be called
 // concurrently, except Close, which is called once, after all others.
 type Meter struct {
-	iface   *xdp.Interface // nil = all
-	netns   uint32         // the inode of the thread's network namespace at Open
-	stack   *stackMeter
-	events  *meter.Tracepoints
-	sockets *sockets
-	softnet *softnet
-	listen  *listeners
-	tracked counterFile // of conntrack
-	card    *card       // nil = all
-	hook    *hook       // nil = all
-	witness *witness    // nil unless asked for
+	iface    *xdp.Interface // nil = all
+	here     bool           // all of the network namespace, not of the machine
+	filter   string         // in words
+	netns    uint32         // the inode of the thread's network namespace at Open
+	stack    *stackMeter
+	events   *meter.Tracepoints
+	sockets  *sockets
+	softnet  *proc.SoftnetFile
+	culprits *culprit.Finder
+	listen   *listeners
+	tracked  proc.File // of conntrack
+	ipsec    proc.File
+	card     *card            // nil = all
+	hook     *hook            // nil = all
+	witness  *witness         // nil unless asked for
+	again    *retransmits     // nil unless asked for
+	way      *way.Meter       // nil without a filter
+	before   *filteredReading // what had been lost when m.way began to count
 }
 
 // Options say what to count.
 type Options struct {
 	Interface string // "" = all of the machine together
+	Namespace bool   // without an Interface: all of the calling thread's network namespace together
 	Flows     bool   // also count flows: TopFlows
 	Check     bool   // also compare with the kernel's own counters: Counts.Check
 
-	flowBuckets int // of each CPU, a power of two, for tests; 0 = as meter.SizeFlows has it
+	// Filter selects the packets to count, and lets the packets be counted on their way, too:
+	// Counts.Way. It needs an Interface. Package filter compiles it; nil = all.
+	Filter     []bpf.RawInstruction
+	FilterText string // the filter in words, for String
+
+	// Retransmits also tells which of the segments that TCP sends again were lost here:
+	// Counts.Retransmits.
+	Retransmits bool
+
+	symbols      *lost.Symbols // nil: each meter has its own
+	flowBuckets  int           // of each CPU, a power of two, for tests; 0 = as meter.SizeFlows has it
+	beforeAttach func()        // called when everything is loaded, which takes long; nil = nothing
+	longestHole  time.Duration // between a loss and its retransmission, for tests; 0 = 2 minutes
 }
 
 // Open begins to count. It attaches to tracepoints and, where the kernel can trace XDP programs, to
@@ -48,7 +71,7 @@ func Open(o Options) (*Meter, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Meter{netns: netns}
+	m := &Meter{netns: netns, here: o.Namespace, filter: o.FilterText}
 	if o.Interface != "" {
 		iface, err := xdp.InterfaceByName(o.Interface)
 		if err != nil {
@@ -75,18 +98,34 @@ func (m *Meter) open(o Options) (err error) {
 }
 
 func (m *Meter) openSources(o Options) (err error) {
-	if m.events, err = meter.OpenTracepoints(meter.TracepointOptions{Interface: m.iface}); err != nil {
+	if m.events, err = meter.OpenTracepoints(meter.TracepointOptions{Interface: m.iface, Namespace: m.here, Netns: m.iface == nil}); err != nil {
 		return err
 	}
-	m.sockets, m.softnet, m.listen = openSockets(m.iface), openSoftnet(), openListeners()
-	m.tracked = openCounterFile(fileOfConntrack)
-	if m.stack, err = openStack(m.iface, o); err != nil || m.iface == nil {
+	o.beforeAttach = func() {
+		m.sockets, m.softnet, m.culprits = openSockets(m.iface), proc.OpenSoftnet(), culprit.Open()
+		m.listen = openListeners(m.culprits)
+		m.tracked, m.ipsec = proc.Open(proc.OfConntrack), proc.Open(proc.OfIPsec)
+	}
+	if m.stack, err = openStack(m.iface, o); err != nil {
 		return err
+	}
+	if o.Retransmits {
+		if m.again, err = openRetransmits(m.iface, m.stack, o); err != nil {
+			return err
+		}
+	}
+	if m.iface == nil {
+		return nil
 	}
 	if m.card, err = openCard(*m.iface); err != nil {
 		return err
 	}
-	if m.hook, err = openHook(*m.iface); err != nil {
+	if o.Filter != nil {
+		if err = m.openWay(o.Filter); err != nil {
+			return err
+		}
+	}
+	if m.hook, err = openHook(*m.iface, o.Filter); err != nil {
 		return err
 	}
 	_, err = m.hook.look(m.untraced)
@@ -95,10 +134,17 @@ func (m *Meter) openSources(o Options) (err error) {
 
 // String says what is counted.
 func (m *Meter) String() string {
-	if m.iface == nil {
+	switch {
+	case m.here:
+		return "packets lost in this network namespace"
+	case m.iface == nil:
 		return "packets lost on this machine"
 	}
-	return "packets lost at " + m.iface.Name
+	text := "packets lost at " + m.iface.Name
+	if m.filter != "" {
+		text += ", " + m.filter
+	}
+	return text
 }
 
 // Interface returns the interface's main name, "" for all.
@@ -115,17 +161,20 @@ func (m *Meter) Began() time.Time { return m.stack.Began() }
 // A reading has what all sources tell at about one time.
 type reading struct {
 	Counts
-	causes    map[Cause]Tally // of the stack
-	failures  failures        // at the hook
-	card      cardReading     // zero for all interfaces together
+	filtered  *filteredReading // nil without a filter
+	causes    map[Cause]Tally  // of the stack
+	failures  failures         // at the hook
+	card      cardReading      // zero for all interfaces together
+	examples  map[Loss]culprit.Flow
 	listeners map[Loss]uint64 // what TCP's listeners refused, by counters
+	tracked   proc.Counters   // of conntrack, since Open
 	generic   Tally           // thrown away by the hook in generic mode, whatever the reason
 	txApart   bool            // a failed tx in generic mode is not in generic, but a cause of the stack
 }
 
 // Read reads all counters.
 func (m *Meter) Read() (Counts, error) {
-	var before Counters
+	var before proc.Counters
 	if m.witness != nil {
 		var err error
 		if before, err = m.witness.read(); err != nil {
@@ -136,14 +185,18 @@ func (m *Meter) Read() (Counts, error) {
 	if err != nil {
 		return Counts{}, err
 	}
-	dropped := Loss{Stage: XDP, Reason: xdp.Drop.String(), Where: "generic mode"}
-	tally := m.dropped(r)
+	hook, program := hookReading{runs: "generic mode", dropped: m.dropped(r)}, ""
 	if m.hook != nil {
-		if tally, dropped.Where, err = m.hook.read(tally); err != nil {
+		if hook, err = m.hook.read(hook.dropped); err != nil {
 			return Counts{}, err
 		}
+		program = hook.runs
 	}
-	r.add(r.Losses, dropped, tally)
+	r.add(r.Losses, Loss{Stage: XDP, Reason: xdp.Drop.String(), Where: hook.runs}, hook.dropped)
+	r.addEvidence(m, program)
+	if r.filtered != nil {
+		r.addWay(m, hook)
+	}
 	if m.witness != nil {
 		r.Check, err = m.witness.compare(m, r, before)
 	}
@@ -152,16 +205,32 @@ func (m *Meter) Read() (Counts, error) {
 
 func (m *Meter) read() (r *reading, err error) {
 	refused := m.listen.counters()
+	var came way.Counts
+	if m.way != nil {
+		// Losses come later: a packet that is on its way meanwhile does not seem to remain.
+		if came, err = m.way.Read(); err != nil {
+			return nil, err
+		}
+	}
 	stack, err := m.stack.Read()
 	if err != nil {
 		return nil, err
 	}
-	r = &reading{Counts: newCounts(), causes: stack.Causes}
+	r = &reading{Counts: newCounts(), causes: stack.Causes, examples: make(map[Loss]culprit.Flow)}
+	if m.way != nil {
+		r.filtered = &filteredReading{came: came, received: make(map[Loss]Tally)}
+	}
 	r.Flows, r.Missed = stack.Flows, stack.Missed
 	r.addStack(m, stack)
+	if m.again != nil {
+		if r.Retransmits, err = m.again.read(m); err != nil {
+			return nil, err
+		}
+	}
 	r.addListeners(m, refused)
-	r.addConntrack(m.tracked.rose())
-	r.Softnet = m.softnet.read()
+	r.tracked = m.tracked.Rose()
+	r.Conntrack = conntrackOf(r.tracked)
+	r.Softnet = m.softnet.Read()
 	// The events come last: where they are subtracted from others, they must not be older.
 	if m.card != nil {
 		if r.card, err = m.card.read(); err != nil {
@@ -179,19 +248,24 @@ func (m *Meter) read() (r *reading, err error) {
 	return r, nil
 }
 
-// untraced tells what the XDP program has dropped as far as other counters tell.
-func (m *Meter) untraced() (Tally, error) {
+// untraced tells what the XDP program has dropped as far as other counters tell, and with a filter
+// what the stack got.
+func (m *Meter) untraced() (dropped, passed Tally, err error) {
 	r, err := m.read()
 	if err != nil {
-		return Tally{}, err
+		return Tally{}, Tally{}, err
 	}
-	return m.dropped(r), nil
+	return m.dropped(r), r.passed(), nil
 }
 
-// dropped tells the same of a reading. In generic mode the hook throws away what the program
-// dropped and what it aborted, and the tracepoint tells which is aborted in that mode: elsewhere a
-// program may be native, and its packets are not among these. In native mode some drivers count.
+// dropped returns what the XDP program has dropped, as far as the other counters of a reading tell.
+// In generic mode the hook throws away what the program dropped and what it aborted, and the
+// tracepoint tells which is aborted in that mode: elsewhere a program may be native, and its
+// packets are not among these. In native mode some drivers count.
 func (m *Meter) dropped(r *reading) Tally {
+	if r.filtered != nil {
+		return r.filtered.atHook
+	}
 	if r.generic.Packets > 0 || m.iface == nil {
 		if r.failures.generic == 0 {
 			return r.generic
@@ -203,64 +277,6 @@ func (m *Meter) dropped(r *reading) Tally {
 		within = r.failures.all()
 	}
 	return Tally{Packets: less(r.card.xdpDrops, within)}
-}
-
-// addStack adds the packets that the stack threw away. Those that it threw away for the XDP hook
-// are not among the losses, because the hook's own counters have them. In generic mode the hook has
-// no counter for the packets that a program drops, so these are added to r.generic.
-func (r *reading) addStack(m *Meter, s stackCounts) {
-	for cause, tally := range s.Causes {
-		l := Loss{Stage: stageOf(cause.Reason, cause.Kind), Reason: cause.Reason, Where: cause.Location, Device: cause.Device}
-		if m.iface == nil && cause.Namespace != m.netns {
-			l.Netns = cause.Namespace
-		}
-		if m.iface != nil {
-			switch l.Device {
-			case m.iface.Name:
-				l.Device = ""
-			case "":
-				l.Device = "?"
-			}
-		}
-		switch {
-		case lost.IsAtHook(cause.Reason, cause.Location):
-			if cause.Location == lost.GenericHook && cause.Reason != "XDP" {
-				r.generic.Add(tally)
-			}
-		case lost.IsHarmless(cause.Reason, cause.Location, cause.Kind):
-			r.add(r.Harmless, l, tally)
-		case lost.IsDuplicate(cause.Reason):
-			r.add(r.Duplicates, l, tally)
-		case cause.Unclear:
-			r.add(r.Unclear, l, tally)
-		default:
-			r.add(r.Losses, l, tally)
-			r.txApart = r.txApart || cause.Location == lost.GenericTx
-		}
-	}
-}
-
-// addCard adds what the interface and its driver tell of losses elsewhere than at the hook.
-func (r *reading) addCard(kind driverKind) {
-	packets := func(n uint64) Tally { return Tally{Packets: n} }
-	r.add(r.Losses, Loss{Stage: Card, Reason: "rx_missed"}, packets(r.card.noBuffer))
-	for queue, drops := range r.card.queues {
-		at := fmt.Sprintf("queue %d", queue)
-		r.add(r.Losses, Loss{Stage: Card, Reason: "rx_missed", Where: at}, packets(drops.overruns))
-		r.add(r.Losses, Loss{Stage: Card, Reason: "rx_hw_drops", Where: at}, packets(less(drops.all, drops.overruns)))
-	}
-	r.add(r.Losses, Loss{Stage: Card, Reason: "rx_errors"}, packets(r.card.corrupt))
-	r.add(r.Losses, Loss{Stage: Egress, Reason: "tx_errors"}, packets(r.card.unsent))
-
-	known := uint64(0)
-	if kind.lostHasXDP {
-		known += r.card.xdpDrops
-	}
-	if kind.lostHasErrors {
-		known += r.failures.redirects + r.failures.tx
-	}
-	// The queues are added up, because a failure does not tell its queue.
-	r.add(r.Losses, Loss{Stage: Card, Reason: "driver"}, packets(less(r.card.lost, known)))
 }
 
 // less is a - b, and 0 while counters that are read one after the other disagree.
@@ -281,15 +297,21 @@ func (m *Meter) Follow() (notice string, err error) {
 	if notice == "" {
 		notice = more
 	}
+	if m.way != nil && notice == "" && err == nil {
+		if gone := m.way.Check(); gone != nil {
+			notice = "what comes to the stack is not counted any more: " + gone.Error()
+		}
+	}
 	return notice, err
 }
 
-// Capabilities returns those that Follow and Close need, by number (capabilities(7)).
+// Capabilities returns those that Read, Follow and Close need, by number (capabilities(7)).
 func (m *Meter) Capabilities() []int {
-	if m.iface == nil {
-		return nil
+	needs := m.culprits.Capabilities()
+	if m.iface != nil {
+		needs = append(needs, unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN)
 	}
-	return []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}
+	return needs
 }
 
 // Close detaches everything.
@@ -298,17 +320,24 @@ func (m *Meter) Close() error {
 	if m.hook != nil {
 		errs = append(errs, m.hook.close())
 	}
+	if m.again != nil {
+		errs = append(errs, m.again.close())
+	}
 	if m.stack != nil {
 		errs = append(errs, m.stack.Close())
 	}
 	if m.softnet != nil {
-		m.softnet.close()
+		m.softnet.Close()
 	}
 	if m.listen != nil {
-		errs = append(errs, m.listen.close(), m.tracked.close())
+		errs = append(errs, m.listen.close(), m.tracked.Close(), m.ipsec.Close())
+		m.culprits.Close()
 	}
 	if m.witness != nil {
 		errs = append(errs, m.witness.close())
+	}
+	if m.way != nil {
+		errs = append(errs, m.way.Close())
 	}
 	if m.events != nil {
 		errs = append(errs, m.events.Close())

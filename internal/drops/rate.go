@@ -11,6 +11,7 @@ import (
 // A LossRate has the packets that were lost for one cause.
 type LossRate struct {
 	Loss
+	Pod string `json:"pod,omitempty"` // of the network namespace, if the caller knows it
 	meter.Rate
 }
 
@@ -19,7 +20,7 @@ type LossRate struct {
 func LossRates(before, now map[Loss]Tally, took time.Duration) []LossRate {
 	rates := []LossRate{}
 	for l, tally := range now {
-		rates = append(rates, LossRate{l, meter.NewRate(before[l], tally, took)})
+		rates = append(rates, LossRate{Loss: l, Rate: meter.NewRate(before[l], tally, took)})
 	}
 	slices.SortFunc(rates, func(a, b LossRate) int {
 		return cmp.Or(cmp.Compare(slices.Index(stages, a.Stage), slices.Index(stages, b.Stage)), cmp.Compare(b.Packets, a.Packets), compareCauses(a.Loss, b.Loss))
@@ -41,9 +42,9 @@ func TotalRate(i meter.Interval[Counts]) meter.Rate {
 	return meter.NewRate(before, now, i.Took)
 }
 
-func stageTotals(c Counts) map[Stage]Tally {
+func stageTotals(losses map[Loss]Tally) map[Stage]Tally {
 	totals := make(map[Stage]Tally)
-	for l, tally := range c.Losses {
+	for l, tally := range losses {
 		sum := totals[l.Stage]
 		sum.Add(tally)
 		totals[l.Stage] = sum

@@ -3,12 +3,12 @@ package drops
 import (
 	"fmt"
 	"maps"
-	"net"
 	"sync"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/culprit"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -58,7 +58,6 @@ func (l socketLosses) since(before socketLosses) socketLosses {
 // be called concurrently.
 type sockets struct {
 	ifindex uint32 // 0 = all
-	names   func(ifindex uint32) string
 
 	mu   sync.Mutex
 	last map[[2]uint32]socketLosses // of each socket, by its cookie
@@ -67,19 +66,12 @@ type sockets struct {
 
 // openSockets begins to count at the sockets of one interface, or of all if it is nil.
 func openSockets(iface *xdp.Interface) *sockets {
-	s := &sockets{sums: make(map[socketQueue]socketLosses), names: nameOfIndex}
+	s := &sockets{sums: make(map[socketQueue]socketLosses)}
 	if iface != nil {
 		s.ifindex = uint32(iface.Index)
 	}
 	s.update(true)
 	return s
-}
-
-func nameOfIndex(index uint32) string {
-	if iface, err := net.InterfaceByIndex(int(index)); err == nil {
-		return iface.Name
-	}
-	return fmt.Sprintf("interface %d", index)
 }
 
 // read returns the losses by queue, cumulative since openSockets. What a socket lost after the last
@@ -117,24 +109,24 @@ func (s *sockets) update(first bool) {
 
 // addSockets adds what sockets lost, by queue where the kernel tells their statistics. The rest of
 // the failed redirects to sockets is told by their errors alone.
-func (c *Counts) addSockets(m *Meter, failed map[Loss]uint64) {
+func (r *reading) addSockets(m *Meter, failed map[Loss]uint64) {
 	for at, lost := range m.sockets.read() {
 		l := Loss{Stage: XDP, Where: fmt.Sprintf("queue %d", at.queue)}
 		if m.iface == nil {
-			l.Device = m.sockets.names(at.ifindex)
+			l.Device = culprit.NameOfLink(int(at.ifindex))
 		}
 		dropped := lost.noFrame + lost.unfit
 		for reason, n := range map[string]uint64{noFrame: lost.noFrame, unfit: lost.unfit, noRoom: lost.noRoom} {
 			l.Reason = reason
-			c.add(c.Losses, l, Tally{Packets: n})
+			r.addUnseen(l, Tally{Packets: n})
 		}
 		l.Stage, l.Reason = Egress, badTx
-		c.add(c.Losses, l, Tally{Packets: lost.badTx})
+		r.addUnseen(l, Tally{Packets: lost.badTx})
 		take(failed, l.Device, dropped, noFrame, unfit)
 		take(failed, l.Device, lost.noRoom, noRoom)
 	}
 	for l, n := range failed {
-		c.add(c.Losses, l, Tally{Packets: n})
+		r.addUnseen(l, Tally{Packets: n})
 	}
 }
 
@@ -144,7 +136,7 @@ func take(failed map[Loss]uint64, device string, n uint64, reasons ...string) {
 	for _, at := range []string{device, meter.Gone} {
 		for _, reason := range reasons {
 			for l, failures := range failed {
-				if l.Reason == reason && l.Device == at {
+				if l.Reason == reason && l.Device == at && l.Netns == 0 {
 					part := min(n, failures)
 					failed[l] -= part
 					n -= part

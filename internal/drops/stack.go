@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/xdpcap/xdpcap/internal/culprit"
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -36,6 +37,12 @@ type Cause struct {
 
 	Kind lost.Kind
 
+	Own bool // the device is the interface that is asked about, whatever its name is by now
+
+	// Elsewhere is true for packets that came in on another interface than the one that is asked
+	// about. It is only known with a filter.
+	Elsewhere bool
+
 	// Unclear packets may be another interface's than the one that is asked about: neither device
 	// nor namespace is known, but only the index of the interface that they came in on.
 	Unclear bool
@@ -44,6 +51,10 @@ type Cause struct {
 // stackCounts is the result of stackMeter.Read. The caller owns it.
 type stackCounts struct {
 	Causes map[Cause]Tally
+
+	// Examples has one of the packets of those causes whose culprit is found by its addresses.
+	Examples map[Cause]culprit.Flow
+
 	Flows  FlowCounts // of losses; zero unless asked for
 	Missed uint64     // buffers in none of the causes: there were too many causes, or an interrupt came in between
 }
@@ -52,17 +63,21 @@ type stackCounts struct {
 // sockets, and on the way out. It attaches to a tracepoint and to no interface.
 type stackMeter struct {
 	ifindex uint32 // of the interface, 0 = all
+	netns   uint32 // inode of the thread's network namespace at openStack
+	here    bool   // of the network namespace, with an interface or all
 	coll    *ebpf.Collection
 	program *ebpf.Program
 	link    link.Link
 	began   time.Time
 	reasons lost.Reasons
 	symbols *lost.Symbols
+	close   func() error // of the symbols; nil = they are the caller's
 	flows   meter.FlowTable
 
 	mu     sync.Mutex // guards the fields below, and the table from a look until the removal of entries
 	aging  meter.Aging[stackCause]
 	former map[stackCause]Tally // of entries that were removed, without interfaces
+	names  deviceNames
 }
 
 // keptCauses is how many causes keep their entry however quiet they are. The table has room for
@@ -77,14 +92,19 @@ var programOf = map[string]string{
 	"*sk_buff, *void, skb_drop_reason, *sock": stackProgXdpcapLostRx, // since 6.11
 }
 
-// openStack begins to count on one interface, or on all of the machine if it is nil. To one
-// interface belong packets that came in through it, that were lost at it, or that were lost at a
-// device above it such as a VLAN, a bond or a bridge. It needs CAP_BPF and CAP_PERFMON, a kernel
-// with BTF, and CAP_SYSLOG for the names of functions.
+// openStack begins to count on one interface or, if it is nil, on all of the machine or of the
+// network namespace. To one interface belong packets that came in through it, that were lost at it,
+// or that were lost at a device above it such as a VLAN, a bond or a bridge. It needs CAP_BPF and
+// CAP_PERFMON, a kernel with BTF, and CAP_SYSLOG for the names of functions.
 func openStack(iface *xdp.Interface, o Options) (*stackMeter, error) {
 	s := &stackMeter{aging: meter.Aging[stackCause]{Keep: keptCauses}, former: make(map[stackCause]Tally)}
 	if iface != nil {
 		s.ifindex = uint32(iface.Index)
+	}
+	s.here = iface != nil || o.Namespace
+	var err error
+	if s.netns, err = xdp.NetnsInode(); err != nil {
+		return nil, err
 	}
 	if err := s.open(iface, o); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -101,10 +121,13 @@ func (s *stackMeter) open(iface *xdp.Interface, o Options) (err error) {
 	if s.reasons, err = lost.KernelReasons(types); err != nil {
 		return err
 	}
-	if s.symbols, err = lost.OpenSymbols(); err != nil {
-		return err
+	if s.symbols = o.symbols; s.symbols == nil {
+		if s.symbols, err = lost.OpenSymbols(); err != nil {
+			return err
+		}
+		s.close = s.symbols.Close
 	}
-	name, err := programFor(kernel)
+	name, err := programFor(kernel, programOf)
 	if err != nil {
 		return err
 	}
@@ -113,10 +136,11 @@ func (s *stackMeter) open(iface *xdp.Interface, o Options) (err error) {
 		return err
 	}
 	spec.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
-	if iface != nil {
-		if err := meter.RestrictTo(*iface, spec); err != nil {
-			return err
-		}
+	if err := o.restrict(iface, spec); err != nil {
+		return err
+	}
+	if err := meter.SetFilter(spec, o.Filter); err != nil {
+		return err
 	}
 	if o.Flows {
 		if err := s.describeFlows(spec, o.flowBuckets); err != nil {
@@ -132,6 +156,9 @@ func (s *stackMeter) open(iface *xdp.Interface, o Options) (err error) {
 			return err
 		}
 	}
+	if o.beforeAttach != nil {
+		o.beforeAttach()
+	}
 	if s.link, err = link.AttachTracing(link.TracingOptions{Program: s.program}); err != nil {
 		return support.ExplainLoad("attach to the tracepoint skb:kfree_skb", err)
 	}
@@ -139,13 +166,25 @@ func (s *stackMeter) open(iface *xdp.Interface, o Options) (err error) {
 	return nil
 }
 
-// programFor returns the program that can read this kernel's tracepoint.
-func programFor(kernel *btf.Spec) (string, error) {
+// restrict lets programs count at an interface or, if it is nil, in the network namespace or on the
+// machine.
+func (o Options) restrict(iface *xdp.Interface, spec *ebpf.CollectionSpec) error {
+	switch {
+	case iface != nil:
+		return meter.RestrictTo(*iface, spec)
+	case o.Namespace:
+		return meter.RestrictTo(xdp.Interface{}, spec)
+	}
+	return nil
+}
+
+// programFor returns the program that can read this kernel's tracepoint, by its arguments.
+func programFor(kernel *btf.Spec, programs map[string]string) (string, error) {
 	args, err := support.TracepointArguments(kernel, "kfree_skb")
 	if err != nil {
 		return "", fmt.Errorf("find the tracepoint skb:kfree_skb in the kernel's BTF: %w", err)
 	}
-	name, ok := programOf[args]
+	name, ok := programs[args]
 	if !ok {
 		return "", fmt.Errorf("xdpcap does not know the arguments that this kernel's tracepoint skb:kfree_skb has: %s", args)
 	}
@@ -157,7 +196,7 @@ func (s *stackMeter) Began() time.Time { return s.began }
 
 // Read reads all counters.
 func (s *stackMeter) Read() (stackCounts, error) {
-	counts := stackCounts{Causes: make(map[Cause]Tally), Flows: FlowCounts{reasons: s.reasons}}
+	counts := stackCounts{Causes: make(map[Cause]Tally), Examples: make(map[Cause]culprit.Flow), Flows: FlowCounts{reasons: s.reasons}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// The flows come first: the program counts a packet by its cause before it counts its flow, so
@@ -173,6 +212,7 @@ func (s *stackMeter) Read() (stackCounts, error) {
 	for all.Next(&key, &slots) {
 		raw[key] = sumOf(slots)
 	}
+	s.names.note(raw)
 	if err := all.Err(); err != nil {
 		return stackCounts{}, fmt.Errorf("read the counters of lost packets: %w", err)
 	}
@@ -188,6 +228,11 @@ func (s *stackMeter) Read() (stackCounts, error) {
 		c := s.cause(&key, names)
 		tally.Add(counts.Causes[c])
 		counts.Causes[c] = tally
+		if culprit.WantsExample(c.Reason, c.Location) {
+			if f, ok := meter.LookupFlow(s.coll.Maps[stackMapExamples], key); ok {
+				counts.Examples[c] = culprit.Flow{Source: f.Source.Addr(), Destination: f.Destination.Addr(), Port: f.Destination.Port(), Protocol: f.Class.Protocol()}
+			}
+		}
 	}
 	counts.Missed, err = s.missed()
 	return counts, err
@@ -212,7 +257,7 @@ func (s *stackMeter) forget(now time.Time) error {
 			return sumOf(slots).Packets, c.At.Ifindex == 0 || c.At.Ifindex != s.ifindex
 		},
 		func(c stackCause, slots []stackLoss) {
-			if s.ifindex == 0 {
+			if !s.here {
 				c.At.Netns = 0
 			}
 			c.At.Ifindex, c.At.Name = 0, [len(c.At.Name)]int8{}
@@ -229,10 +274,16 @@ func (s *stackMeter) forget(now time.Time) error {
 	return nil
 }
 
+// cameElsewhere is CAME_ELSEWHERE in bpf/drops.c.
+const cameElsewhere = 1 << 31
+
 // cause gives a counter's key its names.
 func (s *stackMeter) cause(key *stackCause, names map[uint64]string) Cause {
-	c := Cause{Reason: reasonName(s.reasons, lost.Reason(key.Reason)), Namespace: key.At.Netns, Device: meter.Text(key.At.Name[:]), Kind: lost.Kind(key.Kind)}
-	c.Unclear = s.isUnclear(key)
+	c := Cause{Reason: reasonName(s.reasons, lost.Reason(key.Reason)), Namespace: key.At.Netns, Device: meter.Text(key.At.Name[:]), Kind: lost.Kind(key.Kind &^ cameElsewhere), Elsewhere: key.Kind&cameElsewhere != 0}
+	if latest, ok := s.names.latest[deviceOf(key)]; ok {
+		c.Device = latest
+	}
+	c.Unclear, c.Own = s.isUnclear(key), s.ifindex != 0 && deviceOf(key) == device{s.netns, s.ifindex}
 	var ok bool
 	if c.Location, ok = names[key.Location]; !ok {
 		c.Location = fmt.Sprintf("%#x", key.Location)
@@ -242,7 +293,7 @@ func (s *stackMeter) cause(key *stackCause, names map[uint64]string) Cause {
 
 // isUnclear tells of Cause.Unclear. The program counts no flows of these packets.
 func (s *stackMeter) isUnclear(key *stackCause) bool {
-	return s.ifindex != 0 && key.At.Netns == 0
+	return s.here && key.At.Netns == 0
 }
 
 // reasonName names a reason as Cause does.
@@ -279,8 +330,8 @@ func (s *stackMeter) Close() error {
 	if s.coll != nil {
 		s.coll.Close()
 	}
-	if s.symbols != nil {
-		errs = append(errs, s.symbols.Close())
+	if s.close != nil {
+		errs = append(errs, s.close())
 	}
 	return errors.Join(errs...)
 }

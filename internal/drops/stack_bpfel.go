@@ -26,6 +26,15 @@ type stackCause struct {
 	}
 }
 
+type stackFlow struct {
+	_               structs.HostLayout
+	Source          [2]uint64
+	Destination     [2]uint64
+	SourcePort      uint16
+	DestinationPort uint16
+	Class           uint32
+}
+
 type stackFlowBucket struct {
 	_       structs.HostLayout
 	Version uint64
@@ -45,15 +54,8 @@ type stackFlowBucket struct {
 	Evictions uint64
 	Unused    uint64
 	Entries   [8]struct {
-		_    structs.HostLayout
-		Flow struct {
-			_               structs.HostLayout
-			Source          [2]uint64
-			Destination     [2]uint64
-			SourcePort      uint16
-			DestinationPort uint16
-			Class           uint32
-		}
+		_       structs.HostLayout
+		Flow    stackFlow
 		Label   uint32
 		Unused  uint32
 		Counted struct {
@@ -67,6 +69,24 @@ type stackFlowBucket struct {
 			Bytes   uint64
 		}
 	}
+}
+
+type stackFrame struct {
+	_    structs.HostLayout
+	Head stackHead
+	Made struct {
+		_        structs.HostLayout
+		H_dest   [6]uint8
+		H_source [6]uint8
+		H_proto  uint16
+	}
+	Room [2]uint8
+}
+
+type stackHead struct {
+	_     structs.HostLayout
+	Bytes [4096]uint8
+	Room  [4]uint8
 }
 
 type stackHeaders struct {
@@ -92,24 +112,31 @@ type stackNoLoss struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	stackMapCauses         = "causes"
-	stackMapFlows          = "flows"
-	stackMapHeaders        = "headers"
-	stackMapMissed         = "missed"
-	stackProgXdpcapLost    = "xdpcap_lost"
-	stackProgXdpcapLostOld = "xdpcap_lost_old"
-	stackProgXdpcapLostRx  = "xdpcap_lost_rx"
-	stackVarClassType      = "class_type"
-	stackVarFlowBuckets    = "flow_buckets"
-	stackVarFlowSeeds      = "flow_seeds"
-	stackVarLostKindType   = "lost_kind_type"
-	stackVarNoLossCount    = "no_loss_count"
-	stackVarNoLosses       = "no_losses"
-	stackVarTracedAbove    = "traced_above"
-	stackVarTracedIfindex  = "traced_ifindex"
-	stackVarTracedLower    = "traced_lower"
-	stackVarTracedNetns    = "traced_netns"
-	stackVarWithFlows      = "with_flows"
+	stackMapCauses          = "causes"
+	stackMapExamples        = "examples"
+	stackMapFlows           = "flows"
+	stackMapFrames          = "frames"
+	stackMapHeaders         = "headers"
+	stackMapHeads           = "heads"
+	stackMapMissed          = "missed"
+	stackProgXdpcapLost     = "xdpcap_lost"
+	stackProgXdpcapLostOld  = "xdpcap_lost_old"
+	stackProgXdpcapLostRx   = "xdpcap_lost_rx"
+	stackVarClassType       = "class_type"
+	stackVarFiltering       = "filtering"
+	stackVarFilteringLength = "filtering_length"
+	stackVarFlowBuckets     = "flow_buckets"
+	stackVarFlowSeeds       = "flow_seeds"
+	stackVarHeadLimitType   = "head_limit_type"
+	stackVarLostKindType    = "lost_kind_type"
+	stackVarNoLossCount     = "no_loss_count"
+	stackVarNoLosses        = "no_losses"
+	stackVarReach           = "reach"
+	stackVarTracedAbove     = "traced_above"
+	stackVarTracedIfindex   = "traced_ifindex"
+	stackVarTracedLower     = "traced_lower"
+	stackVarTracedNetns     = "traced_netns"
+	stackVarWithFlows       = "with_flows"
 )
 
 // loadStack returns the embedded CollectionSpec for stack.
@@ -163,27 +190,34 @@ type stackProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type stackMapSpecs struct {
-	Causes  *ebpf.MapSpec `ebpf:"causes"`
-	Flows   *ebpf.MapSpec `ebpf:"flows"`
-	Headers *ebpf.MapSpec `ebpf:"headers"`
-	Missed  *ebpf.MapSpec `ebpf:"missed"`
+	Causes   *ebpf.MapSpec `ebpf:"causes"`
+	Examples *ebpf.MapSpec `ebpf:"examples"`
+	Flows    *ebpf.MapSpec `ebpf:"flows"`
+	Frames   *ebpf.MapSpec `ebpf:"frames"`
+	Headers  *ebpf.MapSpec `ebpf:"headers"`
+	Heads    *ebpf.MapSpec `ebpf:"heads"`
+	Missed   *ebpf.MapSpec `ebpf:"missed"`
 }
 
 // stackVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type stackVariableSpecs struct {
-	ClassType     *ebpf.VariableSpec `ebpf:"class_type"`
-	FlowBuckets   *ebpf.VariableSpec `ebpf:"flow_buckets"`
-	FlowSeeds     *ebpf.VariableSpec `ebpf:"flow_seeds"`
-	LostKindType  *ebpf.VariableSpec `ebpf:"lost_kind_type"`
-	NoLossCount   *ebpf.VariableSpec `ebpf:"no_loss_count"`
-	NoLosses      *ebpf.VariableSpec `ebpf:"no_losses"`
-	TracedAbove   *ebpf.VariableSpec `ebpf:"traced_above"`
-	TracedIfindex *ebpf.VariableSpec `ebpf:"traced_ifindex"`
-	TracedLower   *ebpf.VariableSpec `ebpf:"traced_lower"`
-	TracedNetns   *ebpf.VariableSpec `ebpf:"traced_netns"`
-	WithFlows     *ebpf.VariableSpec `ebpf:"with_flows"`
+	ClassType       *ebpf.VariableSpec `ebpf:"class_type"`
+	Filtering       *ebpf.VariableSpec `ebpf:"filtering"`
+	FilteringLength *ebpf.VariableSpec `ebpf:"filtering_length"`
+	FlowBuckets     *ebpf.VariableSpec `ebpf:"flow_buckets"`
+	FlowSeeds       *ebpf.VariableSpec `ebpf:"flow_seeds"`
+	HeadLimitType   *ebpf.VariableSpec `ebpf:"head_limit_type"`
+	LostKindType    *ebpf.VariableSpec `ebpf:"lost_kind_type"`
+	NoLossCount     *ebpf.VariableSpec `ebpf:"no_loss_count"`
+	NoLosses        *ebpf.VariableSpec `ebpf:"no_losses"`
+	Reach           *ebpf.VariableSpec `ebpf:"reach"`
+	TracedAbove     *ebpf.VariableSpec `ebpf:"traced_above"`
+	TracedIfindex   *ebpf.VariableSpec `ebpf:"traced_ifindex"`
+	TracedLower     *ebpf.VariableSpec `ebpf:"traced_lower"`
+	TracedNetns     *ebpf.VariableSpec `ebpf:"traced_netns"`
+	WithFlows       *ebpf.VariableSpec `ebpf:"with_flows"`
 }
 
 // stackObjects contains all objects after they have been loaded into the kernel.
@@ -206,17 +240,23 @@ func (o *stackObjects) Close() error {
 //
 // It can be passed to loadStackObjects or ebpf.CollectionSpec.LoadAndAssign.
 type stackMaps struct {
-	Causes  *ebpf.Map `ebpf:"causes"`
-	Flows   *ebpf.Map `ebpf:"flows"`
-	Headers *ebpf.Map `ebpf:"headers"`
-	Missed  *ebpf.Map `ebpf:"missed"`
+	Causes   *ebpf.Map `ebpf:"causes"`
+	Examples *ebpf.Map `ebpf:"examples"`
+	Flows    *ebpf.Map `ebpf:"flows"`
+	Frames   *ebpf.Map `ebpf:"frames"`
+	Headers  *ebpf.Map `ebpf:"headers"`
+	Heads    *ebpf.Map `ebpf:"heads"`
+	Missed   *ebpf.Map `ebpf:"missed"`
 }
 
 func (m *stackMaps) Close() error {
 	return _StackClose(
 		m.Causes,
+		m.Examples,
 		m.Flows,
+		m.Frames,
 		m.Headers,
+		m.Heads,
 		m.Missed,
 	)
 }
@@ -225,17 +265,21 @@ func (m *stackMaps) Close() error {
 //
 // It can be passed to loadStackObjects or ebpf.CollectionSpec.LoadAndAssign.
 type stackVariables struct {
-	ClassType     *ebpf.Variable `ebpf:"class_type"`
-	FlowBuckets   *ebpf.Variable `ebpf:"flow_buckets"`
-	FlowSeeds     *ebpf.Variable `ebpf:"flow_seeds"`
-	LostKindType  *ebpf.Variable `ebpf:"lost_kind_type"`
-	NoLossCount   *ebpf.Variable `ebpf:"no_loss_count"`
-	NoLosses      *ebpf.Variable `ebpf:"no_losses"`
-	TracedAbove   *ebpf.Variable `ebpf:"traced_above"`
-	TracedIfindex *ebpf.Variable `ebpf:"traced_ifindex"`
-	TracedLower   *ebpf.Variable `ebpf:"traced_lower"`
-	TracedNetns   *ebpf.Variable `ebpf:"traced_netns"`
-	WithFlows     *ebpf.Variable `ebpf:"with_flows"`
+	ClassType       *ebpf.Variable `ebpf:"class_type"`
+	Filtering       *ebpf.Variable `ebpf:"filtering"`
+	FilteringLength *ebpf.Variable `ebpf:"filtering_length"`
+	FlowBuckets     *ebpf.Variable `ebpf:"flow_buckets"`
+	FlowSeeds       *ebpf.Variable `ebpf:"flow_seeds"`
+	HeadLimitType   *ebpf.Variable `ebpf:"head_limit_type"`
+	LostKindType    *ebpf.Variable `ebpf:"lost_kind_type"`
+	NoLossCount     *ebpf.Variable `ebpf:"no_loss_count"`
+	NoLosses        *ebpf.Variable `ebpf:"no_losses"`
+	Reach           *ebpf.Variable `ebpf:"reach"`
+	TracedAbove     *ebpf.Variable `ebpf:"traced_above"`
+	TracedIfindex   *ebpf.Variable `ebpf:"traced_ifindex"`
+	TracedLower     *ebpf.Variable `ebpf:"traced_lower"`
+	TracedNetns     *ebpf.Variable `ebpf:"traced_netns"`
+	WithFlows       *ebpf.Variable `ebpf:"with_flows"`
 }
 
 // stackPrograms contains all programs after they have been loaded into the kernel.

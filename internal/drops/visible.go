@@ -3,8 +3,10 @@ package drops
 import (
 	"github.com/vishvananda/netlink"
 
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/lost"
+	"github.com/xdpcap/xdpcap/internal/proc"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -13,9 +15,9 @@ import (
 // yes says by what it sees them, or what is missing. The keys are card, xdp, stack (with sockets),
 // af_xdp and egress. r is of the interface, or of the whole machine. Nothing is attached.
 func Visible(r *support.Report) support.Checks {
-	var queues map[uint32]queueDrops
+	var queues map[uint32]proc.QueueDrops
 	if r.Interface != nil {
-		queues = readQueues(r.Interface.Index)
+		queues = proc.ReadQueues(r.Interface.Index)
 	}
 	checks := support.Checks{
 		visibleCard(r.Interface, queues),
@@ -34,7 +36,7 @@ func Visible(r *support.Report) support.Checks {
 	return checks
 }
 
-func visibleCard(iface *support.Interface, queues map[uint32]queueDrops) support.Check {
+func visibleCard(iface *support.Interface, queues map[uint32]proc.QueueDrops) support.Check {
 	switch {
 	case iface == nil:
 		return support.Check{Reason: "depends on the interface and its driver"}
@@ -51,7 +53,7 @@ func visibleHook(iface *support.Interface, tracing support.Check) support.Check 
 	switch {
 	case tracing.Answer == support.Yes:
 		return support.Check{Answer: support.Yes, Reason: "at the program's exit"}
-	case iface != nil && iface.Program != nil && iface.Program.Mode == xdp.Generic.String():
+	case iface != nil && iface.Program != nil && iface.Program.Mode == packet.Generic.String():
 		return support.Check{Answer: support.Yes, Reason: "by what the stack throws away after the program"}
 	case iface != nil && driverKinds[iface.Driver].xdpDrops != "":
 		return support.Check{Answer: support.Yes, Reason: "by the driver's counters"}
@@ -75,7 +77,7 @@ func visibleStack() (stack, egress support.Check) {
 	types := xdp.KernelTypes()
 	kernel, err := types.Kernel()
 	if err == nil {
-		_, err = programFor(kernel)
+		_, err = programFor(kernel, programOf)
 	}
 	var names lost.Reasons
 	if err == nil {
@@ -88,7 +90,7 @@ func visibleStack() (stack, egress support.Check) {
 	return seenBy(names, lost.SymbolsHidden())
 }
 
-// seenBy tells the same of a kernel with these reasons.
+// seenBy is visibleStack for a kernel with these reasons.
 func seenBy(names lost.Reasons, hidden bool) (stack, egress support.Check) {
 	stack = support.Check{Answer: support.Yes, Reason: "by reason and function"}
 	switch {
@@ -96,7 +98,7 @@ func seenBy(names lost.Reasons, hidden bool) (stack, egress support.Check) {
 		stack.Reason = "by function; the kernel gives reasons since 5.17"
 	case hidden:
 		stack.Reason = "by reason; the kernel hides the names of functions"
-		stack.Remedy = "it takes CAP_SYSLOG, and kernel.kptr_restrict of at most 1"
+		stack.Remedy = namesTake
 	}
 	egress = support.Check{Answer: support.No, Reason: "counted with the stack's: the kernel tells queues apart since 5.18"}
 	for _, name := range names {
@@ -105,4 +107,15 @@ func seenBy(names lost.Reasons, hidden bool) (stack, egress support.Check) {
 		}
 	}
 	return stack, egress
+}
+
+// namesTake is what it takes to read the names of functions.
+const namesTake = "it takes CAP_SYSLOG, and kernel.kptr_restrict of at most 1"
+
+// Notice returns what a user should know of all losses; "" = nothing.
+func Notice() string {
+	if lost.SymbolsHidden() {
+		return "the kernel hides the names of its functions, so WHERE has addresses: " + namesTake
+	}
+	return ""
 }

@@ -3,22 +3,24 @@ package drops
 import (
 	"errors"
 	"maps"
+
+	"github.com/xdpcap/xdpcap/internal/proc"
 )
 
 // A witness compares the losses with the kernel's own counters of the network namespace in which it
 // was opened.
 type witness struct {
-	files []counterFile
+	files []proc.File
 	stack *stackMeter // of all interfaces, if the meter's own is of one
 
-	before, after Counters // when counting began
+	before, after proc.Counters // before and after counting began
 }
 
 // openWitness reads the counters before anything is counted.
 func openWitness() (w *witness, err error) {
 	w = new(witness)
-	for _, name := range counterFiles {
-		w.files = append(w.files, openCounterFile(name))
+	for _, name := range proc.Files {
+		w.files = append(w.files, proc.Open(name))
 	}
 	if w.before, err = w.read(); err != nil {
 		return nil, errors.Join(err, w.close())
@@ -31,7 +33,7 @@ func (w *witness) begin(m *Meter) (err error) {
 	if len(m.stack.reasons) == 0 {
 		return errors.New("this kernel gives no reasons for losses, so they cannot be compared with its counters: it takes Linux 5.17")
 	}
-	if m.iface != nil {
+	if m.iface != nil || m.here {
 		if w.stack, err = openStack(nil, Options{}); err != nil {
 			return err
 		}
@@ -40,16 +42,16 @@ func (w *witness) begin(m *Meter) (err error) {
 	return err
 }
 
-func (w *witness) read() (Counters, error) {
-	all := make(Counters)
+func (w *witness) read() (proc.Counters, error) {
+	all := make(proc.Counters)
 	for _, f := range w.files {
-		f.read(all)
+		f.Read(all)
 	}
-	return all, all.addDevices()
+	return all, all.AddDevices()
 }
 
-// compare compares with the losses of a reading. before are the counters as they were then.
-func (w *witness) compare(m *Meter, r *reading, before Counters) (*Remainder, error) {
+// compare compares with the losses of a reading. before are the counters before the reading.
+func (w *witness) compare(m *Meter, r *reading, before proc.Counters) (*Remainder, error) {
 	causes := r.causes
 	if w.stack != nil {
 		all, err := w.stack.Read()
@@ -83,7 +85,7 @@ func (w *witness) compare(m *Meter, r *reading, before Counters) (*Remainder, er
 		return l.Stage != Card && l.Stage != XDP && l.Reason != "tx_errors" && l.Reason != badTx
 	})
 	add(others, false)
-	remainder := compare(before.since(w.after), now.since(w.before), losses)
+	remainder := compare(before.Since(w.after), now.Since(w.before), losses)
 	return &remainder, nil
 }
 
@@ -96,7 +98,7 @@ func ofNamespace(causes map[Cause]Tally, netns uint32) map[Cause]Tally {
 func (w *witness) close() error {
 	var errs []error
 	for _, f := range w.files {
-		errs = append(errs, f.close())
+		errs = append(errs, f.Close())
 	}
 	if w.stack != nil {
 		errs = append(errs, w.stack.Close())

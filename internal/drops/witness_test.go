@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/proc"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -51,12 +52,12 @@ func TestCheck(t *testing.T) {
 			rose := uint64(0)
 			if test.counter != "" {
 				testnet.WaitFor(t, test.counter, func() bool {
-					rose = n.counters().since(before)[test.counter]
+					rose = n.counters().Since(before)[test.counter]
 					return rose > 0
 				})
 			}
 			c := n.counts(m)
-			t.Logf("%d %+v\n%+v\n%+v", rose, n.counters().since(before), c.Losses, c.Check)
+			t.Logf("%d %+v\n%+v\n%+v", rose, n.counters().Since(before), c.Losses, c.Check)
 			want := Remainder{Unexplained: []CounterRise{}, Unconfirmed: []LossPackets{}}
 			if test.left != "" {
 				want.Unexplained = append(want.Unexplained, CounterRise{test.left, checkPackets})
@@ -82,16 +83,16 @@ func TestCheck(t *testing.T) {
 }
 
 // counters reads the receiving side's counters.
-func (n *network) counters() Counters {
+func (n *network) counters() proc.Counters {
 	n.Helper()
-	all := make(Counters)
+	all := make(proc.Counters)
 	n.must(n.Rx.Do(func() error {
-		for _, name := range counterFiles {
-			f := openCounterFile(name)
-			f.read(all)
-			n.must(f.close())
+		for _, name := range proc.Files {
+			f := proc.Open(name)
+			f.Read(all)
+			n.must(f.Close())
 		}
-		return all.addDevices()
+		return all.AddDevices()
 	}))
 	return all
 }
@@ -147,22 +148,28 @@ func (n *network) fillSocket() {
 	n.send(n.listen(testnet.RxEndpoint.IPv4), checkPackets)
 }
 
-// refuseInput refuses all packets of UDP for the receiving side, as a rule of its firewall does.
+// refuseInput sends packets for the receiving side, whose firewall refuses them.
 func (n *network) refuseInput() {
 	n.Helper()
-	const drop, localIn = 0, 1
+	n.refuse(unix.NF_INET_LOCAL_IN)
+	n.send(9, checkPackets)
+}
+
+// refuse drops all packets of IPv4 at a hook of the receiving side, as a rule of a firewall does.
+func (n *network) refuse(hook link.NetfilterInetHook) {
+	n.Helper()
+	const drop = 0
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Netfilter, AttachType: ebpf.AttachNetfilter, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, drop), asm.Return()}})
 	if err != nil {
 		n.Skipf("this kernel has no programs of netfilter: %v", err)
 	}
 	defer program.Close()
 	n.must(n.Rx.Do(func() error {
-		l, err := link.AttachNetfilter(link.NetfilterOptions{Program: program, ProtocolFamily: unix.NFPROTO_IPV4, Hook: localIn, Priority: -1})
+		l, err := link.AttachNetfilter(link.NetfilterOptions{Program: program, ProtocolFamily: unix.NFPROTO_IPV4, Hook: hook, Priority: -1})
 		n.must(err)
 		n.Cleanup(func() { l.Close() })
 		return nil
 	}))
-	n.send(9, checkPackets)
 }
 
 // sendAway sends to a network that the receiving side has no route to.

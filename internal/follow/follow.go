@@ -3,7 +3,7 @@
 //
 // Records are joined by the packet id if the hook gives one, and else by the parts of the packet
 // that the path does not change: addresses and ports, IPv4's id, TCP's sequence numbers, and the
-// rest of the bytes after IP's headers. A record that fits several packets is joined to none.
+// rest of the bytes after IP's headers. A record that fits several packets is not joined to them.
 package follow
 
 import (
@@ -118,7 +118,7 @@ func (t *Table) join(r *Record) {
 	if len(found) == 0 {
 		found = t.index.find(&r.content, r)
 	}
-	fits := 0
+	fits := 0 // how many ways, if it is unclear which
 	if !areParts(found) {
 		for _, f := range found {
 			fits += f.ways
@@ -131,7 +131,7 @@ func (t *Table) join(r *Record) {
 	}
 	for _, f := range found {
 		w := t.index.way(f.bucket, r)
-		if w == nil {
+		if w == nil { // it joined the last way of this bucket by another key
 			continue
 		}
 		t.records++

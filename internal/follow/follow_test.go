@@ -48,9 +48,9 @@ func (s *seen) add(t *Table) *Record {
 	return r
 }
 
-// follow returns the ways of packets: the letters of their places. After ~ is the number of packets
-// that the first record fits, after ? are the places of unclear records that fit it, + is a larger
-// packet that holds it, and - a part of it.
+// followed returns the ways of packets: the letters of their places. After ~ is the number of
+// packets that the first record fits, after ? are the places of unclear records that fit it, + is a
+// larger packet that holds it, and - a part of it.
 func followed(all ...seen) string {
 	var ways []string
 	table := New(func(w *Way) {

@@ -128,8 +128,8 @@ func areParts(all []found) bool {
 	return true
 }
 
-// way returns the newest way of a bucket that has no record at this record's spot. It returns nil
-// if all have: the record has just joined the last one, which was found by another of its keys.
+// way returns the newest way of a bucket that has no record at this record's spot; nil if all ways
+// have one.
 func (x *index) way(b *bucket, r *Record) *Way {
 	s := b.spot(r)
 	for _, w := range slices.Backward(b.ways[b.first:]) {

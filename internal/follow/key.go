@@ -9,7 +9,7 @@ import (
 )
 
 // A key is the common part of the records of one packet. Two records with the same key are of one
-// packet, or of packets that cannot be told apart.
+// packet, or of packets that cannot be distinguished.
 type key struct {
 	kind kind
 	ipID uint16 // of IPv4's header; 0 = it has no id
@@ -26,10 +26,22 @@ type kind uint8
 
 const (
 	byNothing  kind = iota // the record is joined to no other
-	byID                   // the packet id, at entry and exit of a program
-	byContent              // the parts of the packet that the path does not change
-	bySequence             // the same, of TCP data: a larger packet holds several smaller ones
+	byID                   // by the packet id, at entry and exit of a program
+	byContent              // by the parts of the packet that the path does not change
+	bySequence             // by the sequence numbers of TCP data: a larger packet holds several smaller ones
 )
+
+// Identifiers makes identifiers of packets by their content. They are random, and equal for records
+// of one packet at all places and in all files, as long as the path does not change it. It belongs
+// to one goroutine.
+type Identifiers struct{ keys keyMaker }
+
+// Of returns the identifier of a packet. ok is false if the content does not distinguish the packet
+// from others.
+func (i *Identifiers) Of(s *packet.Source, p *packet.Packet) (id uint64, ok bool) {
+	k := i.keys.content(s, p)
+	return maphash.Comparable(i.keys.hash.Seed(), k), k.kind != byNothing
+}
 
 // holds reports whether a packet of data has all the data of another one, for example because GRO
 // has merged it. The id of a merged packet is that of its first part. The ids of the other parts
@@ -97,10 +109,10 @@ func (m *keyMaker) content(s *packet.Source, p *packet.Packet) (k key) {
 		return key{} // all packets of the flow would be the same
 	}
 	m.hash.Reset()
-	m.number(uint64(length))
-	m.withoutChecksum(h, same)
+	m.hashNumber(uint64(length))
+	m.hashWithoutChecksum(h, same)
 	if h.Fragment && h.Family == 4 {
-		m.number(uint64(binary.BigEndian.Uint16(h.IP[6:]) & 0x3fff)) // its position, and whether it is the last
+		m.hashNumber(uint64(binary.BigEndian.Uint16(h.IP[6:]) & 0x3fff)) // its position, and whether it is the last
 	}
 	k.content = m.hash.Sum64()
 	return k
@@ -132,7 +144,7 @@ func (m *keyMaker) tcp(k key, segment []byte, length int) key {
 		return k
 	}
 	m.hash.Reset()
-	m.withoutChecksum(&m.h, segment[:20])
+	m.hashWithoutChecksum(&m.h, segment[:20])
 	k.content = m.hash.Sum64()
 	return k
 }
@@ -172,19 +184,19 @@ func (m *keyMaker) flow(h *headers.Headers) uint64 {
 	m.hash.Reset()
 	m.hash.Write(source[:])
 	m.hash.Write(destination[:])
-	m.number(uint64(h.Family)<<40 | uint64(h.Protocol)<<32 | uint64(from)<<16 | uint64(to))
+	m.hashNumber(uint64(h.Family)<<40 | uint64(h.Protocol)<<32 | uint64(from)<<16 | uint64(to))
 	return m.hash.Sum64()
 }
 
-func (m *keyMaker) number(n uint64) {
+func (m *keyMaker) hashNumber(n uint64) {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], n)
 	m.hash.Write(b[:])
 }
 
-// withoutChecksum adds the bytes after IP's headers to the hash, except a checksum that a card or
-// the stack may still have to compute.
-func (m *keyMaker) withoutChecksum(h *headers.Headers, b []byte) {
+// hashWithoutChecksum adds the bytes after IP's headers to the hash, except a checksum that a card
+// or the stack may still have to compute.
+func (m *keyMaker) hashWithoutChecksum(h *headers.Headers, b []byte) {
 	at := 0
 	switch h.Protocol {
 	case headers.TCP:

@@ -6,12 +6,13 @@ import (
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
-// A Way is a packet with its records, in the order in which they were added.
+// A Way is a packet on its way through the host: its records, in the order in which they were
+// added.
 type Way struct {
 	Records []*Record
 
-	// Fits is the number of packets that its first record fits if these are several: the record is
-	// then joined to no packet. Otherwise it is 0.
+	// Fits is 0, unless the first record fits several packets, so that it was not joined to any of
+	// them. Then it is their number.
 	Fits int
 
 	// Unclear are records that fit this packet and others, at places where this packet has no
@@ -40,11 +41,11 @@ type Record struct {
 	ways int // the number of ways that have it
 
 	id, content key
-	at, program uint32 // its place by hook; the same, but one for entry and exit of a program with ids
+	at, program uint32 // its place by hook, and by program: one place for the entry and exit of a program with ids
 }
 
-// Holds reports whether a record has the data of another one and more, as a packet that GRO has
-// merged has that of each of its segments.
+// Holds reports whether a record has the data of another one and more, such as a packet that GRO
+// has merged from segments.
 func (r *Record) Holds(part *Record) bool {
 	return r.content != part.content && r.content.holds(&part.content)
 }
@@ -70,9 +71,8 @@ type sourcePlace struct{ at, program uint32 }
 
 func newPlaces() places { return places{numbers: make(map[placeName]uint32)} }
 
-// of returns the place of one of the source's packets by hook, and by program. At the same program
-// a packet with another id is another packet. Without ids, its entry and its exit are two places
-// like any others.
+// of returns the place of one of the source's packets by hook, and by program. Without an id, the
+// entry and the exit of a program are two places in both.
 func (p *places) of(s *packet.Source, packet *packet.Packet, hasID bool) (at, program uint32) {
 	for len(p.sources) <= int(packet.Source) {
 		p.sources = append(p.sources, sourcePlace{})

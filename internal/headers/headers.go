@@ -130,6 +130,30 @@ func (h *Headers) ipv6(b []byte) {
 	}
 }
 
+// A Datagram identifies the IP datagram that fragments are parts of.
+type Datagram struct {
+	Source, Destination netip.Addr
+	ID                  uint32
+	Protocol            uint8 // of IPv4; that of IPv6 is only in the first fragment
+}
+
+// Datagram returns the datagram of a fragment, and whether it is the first one. ok is false for
+// other packets, and for IPv6 with other headers before that of the fragment.
+func (h *Headers) Datagram() (d Datagram, isFirst, ok bool) {
+	d.Source, d.Destination = h.Source, h.Destination
+	switch {
+	case !h.Fragment:
+		return d, false, false
+	case h.Family == 4:
+		d.ID, d.Protocol = uint32(binary.BigEndian.Uint16(h.IP[4:])), h.Protocol
+		return d, binary.BigEndian.Uint16(h.IP[6:])&0x1fff == 0, true
+	case h.IP[6] != 44:
+		return d, false, false
+	}
+	d.ID = binary.BigEndian.Uint32(h.Piece[4:])
+	return d, binary.BigEndian.Uint16(h.Piece[2:])&0xfff8 == 0, true
+}
+
 // Ports returns the ports of TCP, UDP, SCTP and the like; 0 = the packet has no ports.
 func (h *Headers) Ports() (source, destination uint16) {
 	switch h.Protocol {

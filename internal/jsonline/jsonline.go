@@ -1,4 +1,5 @@
-// Package jsonline writes packets as JSON, one line each. docs/json.md describes the keys.
+// Package jsonline writes packets as JSON, one line each, and as rows of CSV with the same values.
+// docs/json.md describes the keys.
 package jsonline
 
 import (
@@ -28,10 +29,11 @@ type Encoder struct {
 	to       string // the last packet's outlet, which mostly repeats
 	quotedTo []byte // the key and that value as JSON
 
-	reason, location string // the same for the last packet's drop
-	quotedCause      []byte
+	reason, location, device string // the same for the last packet's drop
+	quotedCause              []byte
 
-	h headers.Headers
+	h    headers.Headers
+	line []byte // of AppendRow
 }
 
 // sourceKeys are the keys that all packets of a source have in common, as JSON: the keys before
@@ -98,14 +100,13 @@ func (e *Encoder) outlet(to string) []byte {
 	return e.quotedTo
 }
 
-// cause returns the keys and the names of a reason and a location.
-func (e *Encoder) cause(reason, location string) []byte {
-	if reason != e.reason || location != e.location {
-		e.reason, e.location = reason, location
+// cause returns the keys and the names of a reason, a location and a device.
+func (e *Encoder) cause(reason, location, device string) []byte {
+	if reason != e.reason || location != e.location || device != e.device {
+		e.reason, e.location, e.device = reason, location, device
 		e.quotedCause = appendText(e.quotedCause[:0], `,"reason":`, reason)
-		if location != "" {
-			e.quotedCause = appendText(e.quotedCause, `,"location":`, location)
-		}
+		e.quotedCause = appendText(e.quotedCause, `,"location":`, location)
+		e.quotedCause = appendText(e.quotedCause, `,"device":`, device)
 	}
 	return e.quotedCause
 }
@@ -152,11 +153,15 @@ func (e *Encoder) Append(b []byte, p *capture.Packet) []byte {
 	if p.Weight > 1 {
 		b = appendNumber(b, `,"weight":`, uint64(p.Weight))
 	}
-	if p.To != 0 && e.d.OutletName != nil {
+	if p.To != 0 && p.Device() == 0 && e.d.OutletName != nil {
 		b = append(b, e.outlet(e.d.OutletName(p.To))...)
 	}
 	if reason, location := e.d.CauseNames(p.Source, p.Facts); reason != "" {
-		b = append(b, e.cause(reason, location)...)
+		device := ""
+		if p.Device() != 0 && e.d.OutletName != nil {
+			device = e.d.OutletName(p.Device())
+		}
+		b = append(b, e.cause(reason, location, device)...)
 	}
 	if p.GSOSize != 0 {
 		b = appendNumber(b, `,"gso_size":`, uint64(p.GSOSize))

@@ -66,6 +66,9 @@ func TestLines(t *testing.T) {
 		{"dropped by a program", 1, tcp[:5], capture.Facts{Verdict: capture.Drop, Reason: 4},
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"/sys/fs/bpf/\"a\"\n` + `\ufffd` + `","direction":"in","hook":"exit","program":"balancer",` +
 				`"verdict":"drop","queue":0,"id":0,"lost_before":0,"length":0,"captured":5,"reason":"RRRR"}`},
+		{"lost at an interface", 0, tcp[:5], capture.Facts{Reason: 2, Location: 3, To: 2},
+			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"eth0","direction":"in","hook":"xdp",` +
+				`"queue":0,"id":0,"lost_before":0,"length":0,"captured":5,"reason":"RR","location":"lll","device":"eth1"}`},
 		{"cut", 0, tcp[:5], capture.Facts{},
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"eth0","direction":"in","hook":"xdp",` +
 				`"queue":0,"id":0,"lost_before":0,"length":0,"captured":5}`},

@@ -65,6 +65,9 @@ func (l *packetLines) add(source int) {
 
 func (l *packetLines) label(s *capture.Source) string {
 	label := Label(s)
+	if strings.HasPrefix(label, s.File+":") { // it names the file, or the host, already
+		return escape.Text(label)
+	}
 	if l.files && s.Name != "" {
 		label = s.File + ":" + label
 	} else if l.files { // the label begins with the last part of the file's path
@@ -109,10 +112,10 @@ func (l *packetLines) appendPlain(dst []byte, p *capture.Packet, origin []byte) 
 	return l.dissector.AppendLine(dst, line)
 }
 
-// appendOrigin appends a packet's source and verdict, and the reason and location of a drop. It
-// omits facts that are the same for all packets. With -v it appends all other facts: outlet,
-// receive queue, packet id, hash, packets lost before this one, weight, GSO size, and the run time
-// of the traced program.
+// appendOrigin appends a packet's source and verdict, and the reason, location and device of a
+// drop. It omits facts that are the same for all packets. With -v it appends all other facts:
+// outlet, receive queue, packet id, hash, packets lost before this one, weight, GSO size, and the
+// run time of the traced program.
 func (l *packetLines) appendOrigin(b []byte, p *capture.Packet) []byte {
 	s := l.sources.Of(int(p.Source))
 	verdict, decided := s.VerdictOf(p)
@@ -135,7 +138,11 @@ func (l *packetLines) appendOrigin(b []byte, p *capture.Packet) []byte {
 		}
 	}
 	if location != "" {
-		b = fmt.Appendf(b, "[%s %s]", escape.Text(reason), escape.Text(location))
+		b = fmt.Appendf(b, "[%s %s", escape.Text(reason), escape.Text(location))
+		if p.Device() != 0 && l.outletName != nil {
+			b = fmt.Append(b, " at ", escape.Text(l.outletName(p.Device())))
+		}
+		b = append(b, ']')
 	}
 	if l.format.Verbose == 0 {
 		return b

@@ -25,8 +25,8 @@ func IsAtHook(reason, function string) bool {
 	return (reason == "XDP" || reason == "NOT_SPECIFIED") && slices.Contains(atHook, function)
 }
 
-// A Kind is what a packet itself says of its loss, besides the reason and the function: enum
-// lost_kind in bpf/include/lost.h.
+// A Kind is the part of a packet's own content that matters for its loss, besides the reason and
+// the function: enum lost_kind in bpf/include/lost.h.
 type Kind uint32
 
 const (
@@ -46,6 +46,7 @@ type harmless struct {
 var harmlessCauses = []harmless{
 	{"OTHERHOST", "", 0},                     // for another host: promiscuous mode, or a switch that floods
 	{"NOT_SPECIFIED", "skb_release_data", 0}, // 6.1: the fragments of a datagram that was delivered
+	{"NOT_SPECIFIED", "icmpv6_rcv", 0},       // 6.1: a message that was understood
 	{"NOT_SPECIFIED", "ip6_mc_input", 0},     // multicast whose group no process here has joined
 	{"PACKET_SOCK_ERROR", "", 0},             // the copy for a packet socket that is full: a capture's
 	{"NOT_SPECIFIED", "packet_rcv", 0},       // the same before Linux 6.11
@@ -59,18 +60,23 @@ var harmlessCauses = []harmless{
 	{"NOT_SPECIFIED", "bpf_prog_test_run_skb", 0},  // a program's trial
 	{"NOT_SPECIFIED", "tbf_enqueue", 0},            // the original of packets into which tbf has split it
 	{"NOT_SPECIFIED", "vmxnet3_tq_tx_complete", 0}, // sent: the driver frees it like a lost one
-	{"NO_SOCKET", "ping_rcv", 0},                   // an answer that a raw socket has, which ping reads
+	{"NOT_SPECIFIED", "inet_rtm_getroute", 0},      // `ip route get ADDRESS iif NIC`, also ours: a packet that never was
+	{"NOT_SPECIFIED", "inet6_rtm_getroute", 0},
+	{"NO_SOCKET", "ping_rcv", 0}, // an answer that a raw socket has, which ping reads
 	{"NO_SOCKET", "icmp_rcv", 0},
 
-	// Multicast and broadcast that nobody here listens to.
+	// Multicast and broadcast without a listener on this host.
 	{"UNHANDLED_PROTO", "", ToGroup}, // LLDP, LACP, pause frames
 	{"NOT_SPECIFIED", "stp_pdu_rcv", ToGroup},
 	{"NOT_SPECIFIED", "snap_rcv", ToGroup}, // CDP
+	{"NOT_SPECIFIED", "llc_rcv", ToGroup},  // the same on 6.12
 	{"NOT_SPECIFIED", "ip_rcv_finish_core", ToGroup},
 	{"NOT_SPECIFIED", "__udp4_lib_rcv", ToGroup},
 	{"NOT_SPECIFIED", "__udp4_lib_mcast_deliver", ToGroup},
 	{"NOT_SPECIFIED", "__udp6_lib_rcv", ToGroup},
 	{"NOT_SPECIFIED", "__udp6_lib_mcast_deliver", ToGroup},
+	{"IPV6DISABLED", "", ToGroup},              // of hosts with IPv6, where this one has none
+	{"NOT_SPECIFIED", "ip6_rcv_core", ToGroup}, // the same, at an MTU that is too small for IPv6
 }
 
 // duplicates are TCP's reasons for packets whose data the socket already has.
@@ -101,8 +107,8 @@ type NoLoss struct {
 const MaxNoLosses = 80
 
 // Constants returns the values of the constants in bpf/include/no_loss.h, by their names: NoLosses.
-func Constants(names Reasons, symbols *Symbols) (map[string]any, error) {
-	causes, err := NoLosses(names, symbols)
+func Constants(names Reasons, symbols *Symbols, withHook bool) (map[string]any, error) {
+	causes, err := NoLosses(names, symbols, withHook)
 	if err != nil {
 		return nil, err
 	}
@@ -113,13 +119,15 @@ func Constants(names Reasons, symbols *Symbols) (map[string]any, error) {
 	return map[string]any{"no_losses": list, "no_loss_count": uint32(len(causes))}, nil
 }
 
-// NoLosses returns all causes for which IsHarmless, IsDuplicate or IsAtHook is true, with the
-// numbers of the running kernel. If the kernel hides the addresses of functions, they include only
-// causes that do not depend on the function.
-func NoLosses(names Reasons, symbols *Symbols) (all []NoLoss, err error) {
+// NoLosses returns all causes for which IsHarmless or IsDuplicate is true, and withHook those of
+// IsAtHook, too, with the numbers of the running kernel. If the kernel hides the addresses of
+// functions, they include only causes that do not depend on the function.
+func NoLosses(names Reasons, symbols *Symbols, withHook bool) (all []NoLoss, err error) {
 	causes := slices.Clone(harmlessCauses)
-	for _, function := range atHook {
-		causes = append(causes, harmless{reason: "XDP", function: function}, harmless{reason: "NOT_SPECIFIED", function: function})
+	if withHook {
+		for _, function := range atHook {
+			causes = append(causes, harmless{reason: "XDP", function: function}, harmless{reason: "NOT_SPECIFIED", function: function})
+		}
 	}
 	for _, reason := range duplicates {
 		causes = append(causes, harmless{reason: reason})

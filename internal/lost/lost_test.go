@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"sync"
 	"testing"
 
+	"github.com/cilium/ebpf/btf"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -15,7 +17,7 @@ type list struct{ *bytes.Reader }
 func (list) Close() error { return nil }
 
 func symbolsOf(text string) *Symbols {
-	return &Symbols{file: list{bytes.NewReader([]byte(text))}, known: make(map[uint64]string)}
+	return &Symbols{file: list{bytes.NewReader([]byte(text))}, known: make(map[uint64]string), found: new(sync.Map)}
 }
 
 var _ io.ReadSeekCloser = list{}
@@ -56,12 +58,12 @@ func TestNoLosses(t *testing.T) {
 		{From: 0xffffffff81000100, To: 0xffffffff81000180, Reason: 7}, {From: 0xffffffff81000180, To: 0xffffffff81000300, Reason: 7},
 		{From: 0xffffffff81000100, To: 0xffffffff81000180, Reason: 2}, {From: 0xffffffff81000180, To: 0xffffffff81000300, Reason: 2},
 	}
-	got, err := NoLosses(names, symbolsOf(functions))
+	got, err := NoLosses(names, symbolsOf(functions), true)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
 	hidden := "0000000000000000 T veth_poll\n0000000000000000 T ip6_mc_input\n"
-	got, err = NoLosses(names, symbolsOf(hidden))
+	got, err = NoLosses(names, symbolsOf(hidden), true)
 	if diff := cmp.Diff(want[:2], got); err != nil || diff != "" {
 		t.Errorf("where addresses are hidden: %v %s", err, diff)
 	}
@@ -91,5 +93,39 @@ func TestParseReason(t *testing.T) {
 	}
 	if got := names.Name(4) + ", " + names.Name(5<<16+7); got != "reason 4, reason 7 of subsystem 5" {
 		t.Error(got)
+	}
+}
+
+// The reasons of queues are a subsystem without a module since Linux 7.0: their names are those of
+// the kernel's own BTF, and look like those that the core had before.
+func TestReasonsOfQueues(t *testing.T) {
+	t.Parallel()
+	enum := func(name string, values ...btf.EnumValue) btf.Type {
+		return &btf.Enum{Name: name, Size: 4, Values: values}
+	}
+	const qdisc = 3
+	var builder btf.Builder
+	for _, e := range []btf.Type{
+		enum("skb_drop_reason", btf.EnumValue{Name: "SKB_DROP_REASON_NO_SOCKET", Value: 3}),
+		enum("skb_drop_reason_subsys", btf.EnumValue{Name: "SKB_DROP_REASON_SUBSYS_OPENVSWITCH", Value: 2}, btf.EnumValue{Name: "SKB_DROP_REASON_SUBSYS_QDISC", Value: qdisc}),
+		enum("qdisc_drop_reason", btf.EnumValue{Name: "QDISC_DROP_UNSPEC"}, btf.EnumValue{Name: "__QDISC_DROP_REASON", Value: qdisc << 16},
+			btf.EnumValue{Name: "QDISC_DROP_GENERIC", Value: qdisc<<16 + 1}, btf.EnumValue{Name: "QDISC_DROP_OVERLIMIT", Value: qdisc<<16 + 2}),
+	} {
+		if _, err := builder.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw, err := builder.Marshal(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := btf.LoadSpecFromReader(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := reasonsOf(spec, func(string) (*btf.Spec, error) { return nil, btf.ErrNotFound })
+	want := Reasons{3: "NO_SOCKET", qdisc << 16: "QDISC_DROP_REASON", qdisc<<16 + 1: "QDISC_DROP_GENERIC", qdisc<<16 + 2: "QDISC_DROP_OVERLIMIT"}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Error(err, diff)
 	}
 }

@@ -29,16 +29,18 @@ const (
 )
 
 // A vocabulary is the enum in which a subsystem declares its reasons, and the module that contains
-// it.
+// it, "" for the kernel itself.
 type vocabulary struct {
 	subsystem, module, enum, prefix string
 }
 
-// vocabularies are the enums of include/net/dropreason.h in Linux 6.4 to 6.18.
+// vocabularies are the enums of include/net/dropreason.h in Linux 6.4 to 7.0. Queues have one of
+// their own since 7.0, whose names keep their prefix, as they had it among the core's.
 var vocabularies = []vocabulary{
 	{"MAC80211_UNUSABLE", "mac80211", "mac80211_drop_reason", "RX_DROP_U_"},
 	{"MAC80211_MONITOR", "mac80211", "mac80211_drop_reason", "RX_DROP_M_"},
 	{"OPENVSWITCH", "openvswitch", "ovs_drop_reason", "OVS_DROP_"},
+	{"QDISC", "", "qdisc_drop_reason", ""},
 }
 
 // KernelReasons reads the names from the kernel's BTF and that of its modules. Kernels before 5.17
@@ -48,6 +50,11 @@ func KernelReasons(types *btf.Cache) (Reasons, error) {
 	if err != nil {
 		return nil, err
 	}
+	return reasonsOf(spec, types.Module)
+}
+
+// reasonsOf reads the names from the kernel's BTF, and that of a module with a function.
+func reasonsOf(spec *btf.Spec, moduleOf func(name string) (*btf.Spec, error)) (Reasons, error) {
 	names := make(Reasons)
 	if err := names.add(spec, "skb_drop_reason", reasonPrefix); err != nil {
 		return nil, err
@@ -59,9 +66,12 @@ func KernelReasons(types *btf.Cache) (Reasons, error) {
 		return nil, fmt.Errorf("read the subsystems of drop reasons: %w", err)
 	}
 	for _, v := range vocabularies {
-		module, err := types.Module(v.module)
-		if err != nil {
-			continue // it is not loaded, so it drops no packets
+		module := spec
+		if v.module != "" {
+			var err error
+			if module, err = moduleOf(v.module); err != nil {
+				continue // it is not loaded, so it drops no packets
+			}
 		}
 		for _, s := range subsystems.Values {
 			if s.Name == subsystemPrefix+v.subsystem {
@@ -86,7 +96,7 @@ func (n Reasons) add(spec *btf.Spec, enum, prefix string) error {
 	return nil
 }
 
-// addOf adds the values of a module's enum that belong to this subsystem.
+// addOf adds the values of an enum that belong to this subsystem.
 func (n Reasons) addOf(spec *btf.Spec, v vocabulary, subsystem uint32) {
 	var declared *btf.Enum
 	if spec.TypeByName(v.enum, &declared) != nil {
@@ -138,21 +148,17 @@ func (n Reasons) ParseAll(names []string) (all []Reason, err error) {
 // These can be several, because subsystems may have reasons of the same name.
 func (n Reasons) Parse(name string) (all []Reason, err error) {
 	wanted := strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(name)), reasonPrefix)
-	nearest, least := "", len(wanted)
 	for r, known := range n {
 		if known == wanted {
 			all = append(all, r)
 		}
-		if d := spelling.Distance(wanted, known); d < least || d == least && known < nearest {
-			nearest, least = known, d
-		}
 	}
-	switch {
-	case len(all) > 0:
+	if len(all) > 0 {
 		slices.Sort(all)
 		return all, nil
-	case nearest != "" && least <= 1+len(wanted)/3:
-		return nil, fmt.Errorf("reason %q: this kernel has none of that name: did you mean %s?", name, nearest)
+	}
+	if near := spelling.DidYouMean("", wanted, n.Names()); near != "" {
+		return nil, fmt.Errorf("reason %q: this kernel has none of that name%s", name, near)
 	}
 	return nil, fmt.Errorf("reason %q: this kernel has none of that name; the kernel's include/net/dropreason-core.h has them, without SKB_DROP_REASON_", name)
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 )
 
@@ -20,13 +19,17 @@ type Symbols struct {
 	mu    sync.Mutex
 	file  io.ReadSeekCloser
 	known map[uint64]string
+	found *sync.Map // the names that were found, by address, which all of a process share
 }
+
+// foundInKernel has the names in the running kernel: to read its list takes longer than all else.
+var foundInKernel sync.Map
 
 // OpenSymbols opens the kernel's list of functions, which is read when a name is looked up. If this
 // process may not open the list, as in a unit with ProtectKernelTunables=, no function has a name,
 // as if the kernel hid the addresses.
 func OpenSymbols() (*Symbols, error) {
-	s := &Symbols{file: closedList{}, known: make(map[uint64]string)}
+	s := &Symbols{file: closedList{}, known: make(map[uint64]string), found: &foundInKernel}
 	switch f, err := os.Open("/proc/kallsyms"); {
 	case err == nil:
 		s.file = f
@@ -71,7 +74,12 @@ func (s *Symbols) Find(addresses []uint64) (map[uint64]string, error) {
 	defer s.mu.Unlock()
 	var unknown []uint64
 	for _, a := range addresses {
-		if _, ok := s.known[a]; !ok {
+		if _, ok := s.known[a]; ok {
+			continue
+		}
+		if name, ok := s.found.Load(a); ok {
+			s.known[a] = name.(string)
+		} else {
 			unknown = append(unknown, a)
 		}
 	}
@@ -95,15 +103,18 @@ func (s *Symbols) read(addresses []uint64) error {
 	slices.Sort(addresses)
 	addresses = slices.Compact(addresses)
 	best := make([]uint64, len(addresses))
-	names := make([]string, len(addresses))
+	names := make([][]byte, len(addresses))
 	err := s.each(func(address uint64, name []byte) {
 		first, _ := slices.BinarySearch(addresses, address)
 		for i := first; i < len(addresses) && best[i] <= address; i++ {
-			best[i], names[i] = address, string(name)
+			best[i], names[i] = address, append(names[i][:0], name...)
 		}
 	})
 	for i, a := range addresses {
-		s.known[a], _, _ = strings.Cut(names[i], ".")
+		name, _, _ := bytes.Cut(names[i], []byte("."))
+		if s.known[a] = string(name); len(name) > 0 {
+			s.found.Store(a, string(name))
+		}
 	}
 	return err
 }

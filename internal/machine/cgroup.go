@@ -27,7 +27,7 @@ type cgroup struct {
 // has them, and root may read them there: so the mounts of this process are tried first, then those
 // of its ancestors.
 func findCgroups(root, controller string) (all []cgroup) {
-	names := memberships(root, controller)
+	names := memberships(path.Join(root, "/proc/self/cgroup"), controller)
 	for pid := "self"; pid != "" && pid != "0" && len(names) > 0; pid = field(path.Join(root, "proc", pid, "status"), "PPid") {
 		mounts := "/" // relative to the root of the process that has them
 		if pid != "self" {
@@ -49,6 +49,17 @@ func findCgroups(root, controller string) (all []cgroup) {
 		}
 	}
 	return all
+}
+
+// RootCgroup returns the directory of the highest cgroup of version 2 that this process is in and
+// can see: without a container, that is the one of all processes.
+func RootCgroup() (directory string, ok bool) {
+	for _, c := range findCgroups("/", "") {
+		if c.version == 2 {
+			directory, ok = c.directory, true
+		}
+	}
+	return directory, ok
 }
 
 // open opens the files that exist. They are read repeatedly, even after the process has dropped the
@@ -82,11 +93,12 @@ func boundedCgroups(root, controller string, limit func(*cgroup) (uint64, bool),
 	return bounded
 }
 
-// memberships returns, by version, the path of this process's cgroup that has a controller. Version
-// 2 always has a path; whether that cgroup has the controller follows from its files.
-func memberships(root, controller string) map[int]string {
+// memberships returns, by version, the path of a process's cgroup that has a controller. list is
+// the process's, as in cgroups(7), /proc/PID/cgroup. Version 2 always has a path; whether that
+// cgroup has the controller follows from its files.
+func memberships(list, controller string) map[int]string {
 	paths := make(map[int]string)
-	for _, line := range lines(path.Join(root, "/proc/self/cgroup")) {
+	for _, line := range lines(list) {
 		fields := strings.SplitN(line, ":", 3)
 		switch {
 		case len(fields) < 3:

@@ -41,7 +41,7 @@ type relation struct {
 const maxDrift = 500e-6
 
 // OpenCardClock opens the clock with this number, and compares it once. Opening needs permission to
-// read /dev/ptpN, which only root has unless udev grants it; later calls need none.
+// read /dev/ptpN, which only root has unless udev grants it; later calls need no permission.
 func OpenCardClock(number int) (*CardClock, error) {
 	name := fmt.Sprintf("/dev/ptp%d", number)
 	device, err := os.OpenFile(name, os.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -8,11 +8,26 @@ import (
 	"strings"
 )
 
-// SocketOwners returns the process of each socket, by the inodes of the sockets: "nginx[123]". If
-// several have it open, it is the first of them. Only processes of the same user are found, except
-// with CAP_SYS_PTRACE.
-func SocketOwners(inodes []uint32) map[uint32]string {
-	owners, missing := make(map[uint32]string), make(map[string]uint32)
+// A Process is a running program.
+type Process struct {
+	Name   string // "nginx"
+	PID    int    // 0 = unknown
+	Cgroup string // of the hierarchy with all controllers (version 2): "/system.slice/nginx.service"
+}
+
+// String returns "nginx[123]", or "" for an unknown process.
+func (p Process) String() string {
+	if p.PID == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s[%d]", p.Name, p.PID)
+}
+
+// SocketOwners returns the process of each socket, by the inodes of the sockets. If several have it
+// open, it is the first of them. Only processes of the same user are found, except with
+// CAP_SYS_PTRACE.
+func SocketOwners(inodes []uint32) map[uint32]Process {
+	owners, missing := make(map[uint32]Process), make(map[string]uint32)
 	for _, inode := range inodes {
 		missing[fmt.Sprintf("socket:[%d]", inode)] = inode
 	}
@@ -32,7 +47,7 @@ func SocketOwners(inodes []uint32) map[uint32]string {
 				continue
 			}
 			if name, err := os.ReadFile(directory + "/comm"); err == nil {
-				owners[inode] = fmt.Sprintf("%s[%d]", strings.TrimSuffix(string(name), "\n"), pid)
+				owners[inode] = Process{strings.TrimSuffix(string(name), "\n"), pid, memberships(directory+"/cgroup", "")[2]}
 				delete(missing, target)
 			}
 		}

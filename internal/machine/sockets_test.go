@@ -32,7 +32,7 @@ func TestSocketOwners(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf("%s[%d]", strings.TrimSpace(string(name)), os.Getpid())
-	if got := SocketOwners([]uint32{inode, 1 << 31}); len(got) != 1 || got[inode] != want {
+	if got := SocketOwners([]uint32{inode, 1 << 31}); len(got) != 1 || got[inode].String() != want {
 		t.Errorf("%v, want %s", got, want)
 	}
 }

@@ -7,13 +7,15 @@ import (
 	"sync/atomic"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/net/bpf"
 
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-//go:generate go tool bpf2go -target bpfel -type tally -type cause actions ../../bpf/actions.c
+//go:generate go tool bpf2go -target bpfel -type tally -type given_cause actions ../../bpf/actions.c
 
 // VerdictTallies are the packets of each verdict. The last entry is xdp.UnknownVerdict.
 type VerdictTallies [xdp.VerdictSlots]Tally
@@ -33,7 +35,7 @@ func (v *VerdictTallies) Sum() (sum Tally) {
 	return sum
 }
 
-// ActionsOptions say where and how to count verdicts.
+// ActionsOptions define where and how to count verdicts.
 type ActionsOptions struct {
 	Interface string
 	Program   string // see OpenLatency
@@ -43,12 +45,16 @@ type ActionsOptions struct {
 	// Pass. Any verdict but Pass stops all packets that come in. It is an error if the interface
 	// already has a program, because then that program decides.
 	Verdict xdp.Verdict
-	Mode    xdp.Mode // the mode to attach our own program in
+	Mode    packet.Mode // the mode to attach our own program in
 
 	TraceOnly bool // it is an error if the interface has no program: ours is never attached
 
-	// ReasonMap also counts what the traced program drops by the reason that it gives: "" = not.
-	// See xdp.OpenReasonMap. The error is an xdp.ErrNoReason if no program runs. If another program
+	// Filter selects the packets of a traced program to count; nil = all. With it, TraceOnly must
+	// be set.
+	Filter []bpf.RawInstruction
+
+	// ReasonMap also counts the traced program's drops by the reason that it gives: "" = not. See
+	// xdp.OpenReasonMap. The error is an xdp.ErrNoReason if no program runs. If another program
 	// replaces the traced one, its map of the same name is read.
 	ReasonMap string
 }
@@ -58,15 +64,15 @@ type Actions struct {
 	counter
 	queues    int
 	reasonMap string // as in ActionsOptions
-	// reasons has the names of what is in the map of causes, which Follow may replace; nil = none
-	// are read.
+	// reasons has the names of the reasons in the map of causes, which Follow may replace; nil =
+	// they are not read.
 	reasons atomic.Pointer[xdp.ReasonMap]
 }
 
 // maxCauses is how many pairs of a verdict and a reason are counted separately, the rests included.
 const maxCauses = 1024
 
-// OpenActions starts counting. After an error nothing is left attached.
+// OpenActions starts counting. After an error all programs are detached.
 func OpenActions(o ActionsOptions) (*Actions, error) {
 	a, err := newActions(o)
 	if err != nil {
@@ -90,6 +96,12 @@ func newActions(o ActionsOptions) (*Actions, error) {
 	a := &Actions{
 		counter: counter{spec: spec, tracers: []string{actionsProgXdpcapExit}, refused: ErrNotCountable},
 		queues:  o.Queues, reasonMap: o.ReasonMap,
+	}
+	if o.Filter != nil {
+		a.tracers = append(a.tracers, actionsProgXdpcapChoose)
+		if err := SetFilter(spec, o.Filter); err != nil {
+			return nil, err
+		}
 	}
 	if a.reasonMap != "" {
 		spec.Maps[actionsMapCauses].MaxEntries = maxCauses
@@ -141,10 +153,10 @@ func (a *Actions) readReasons(target xdp.Target) error {
 	return attach.Set(a.spec, map[string]any{actionsVarReadingReasons: true})
 }
 
-// makeRests makes room for the reasons that find none.
+// makeRests makes room for the reasons without an entry of their own.
 func (a *Actions) makeRests() error {
 	for _, v := range []xdp.Verdict{xdp.Aborted, xdp.Drop} {
-		rest := actionsCause{Verdict: uint16(v), IsRest: 1}
+		rest := actionsGivenCause{Verdict: uint16(v), IsRest: 1}
 		if err := a.maps[actionsMapCauses].Put(rest, make([]actionsTally, ebpf.MustPossibleCPU())); err != nil {
 			return fmt.Errorf("make room for counting reasons: %w", err)
 		}
@@ -172,7 +184,7 @@ type VerdictReason struct {
 // OtherReasons has the packets of all reasons for which there was no room.
 const OtherReasons = "others"
 
-// Queue returns one queue's packets on all CPUs; none if the queue does not exist.
+// Queue returns one queue's packets on all CPUs; zero if the queue does not exist.
 func (c ActionCounts) Queue(queue int) (sum VerdictTallies) {
 	if queue < len(c.Queues) {
 		for _, v := range c.Queues[queue] {
@@ -182,7 +194,7 @@ func (c ActionCounts) Queue(queue int) (sum VerdictTallies) {
 	return sum
 }
 
-// CPU returns one CPU's packets of all queues; none if the CPU does not exist.
+// CPU returns one CPU's packets of all queues; zero if the CPU does not exist.
 func (c ActionCounts) CPU(cpu int) (sum VerdictTallies) {
 	for _, q := range c.Queues {
 		if cpu < len(q) {
@@ -237,7 +249,7 @@ func (a *Actions) readCauses() (map[VerdictReason]Tally, error) {
 		return nil, nil
 	}
 	counted := make(map[VerdictReason]Tally)
-	var key actionsCause
+	var key actionsGivenCause
 	var perCPU []actionsTally
 	entries := a.maps[actionsMapCauses].Iterate()
 	for entries.Next(&key, &perCPU) {

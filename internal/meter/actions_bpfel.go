@@ -13,11 +13,17 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type actionsCause struct {
+type actionsGivenCause struct {
 	_       structs.HostLayout
 	Reason  uint32
 	Verdict uint16
 	IsRest  uint16
+}
+
+type actionsHead struct {
+	_     structs.HostLayout
+	Bytes [4096]uint8
+	Room  [4]uint8
 }
 
 type actionsTally struct {
@@ -30,20 +36,29 @@ type actionsTally struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	actionsMapCauses         = "causes"
-	actionsMapGivenReasons   = "given_reasons"
-	actionsMapXdpStatsMap    = "xdp_stats_map"
-	actionsProgXdpcapAbort   = "xdpcap_abort"
-	actionsProgXdpcapDrop    = "xdpcap_drop"
-	actionsProgXdpcapExit    = "xdpcap_exit"
-	actionsProgXdpcapPass    = "xdpcap_pass"
-	actionsVarQueues         = "queues"
-	actionsVarReadingReasons = "reading_reasons"
-	actionsVarTracedAbove    = "traced_above"
-	actionsVarTracedIfindex  = "traced_ifindex"
-	actionsVarTracedLower    = "traced_lower"
-	actionsVarTracedNetns    = "traced_netns"
-	actionsVarVerdictType    = "verdict_type"
+	actionsMapCauses          = "causes"
+	actionsMapGivenReasons    = "given_reasons"
+	actionsMapHeads           = "heads"
+	actionsMapTaken           = "taken"
+	actionsMapXdpStatsMap     = "xdp_stats_map"
+	actionsProgXdpcapAbort    = "xdpcap_abort"
+	actionsProgXdpcapChoose   = "xdpcap_choose"
+	actionsProgXdpcapDrop     = "xdpcap_drop"
+	actionsProgXdpcapExit     = "xdpcap_exit"
+	actionsProgXdpcapPass     = "xdpcap_pass"
+	actionsVarClassType       = "class_type"
+	actionsVarFiltering       = "filtering"
+	actionsVarFilteringLength = "filtering_length"
+	actionsVarHeadLimitType   = "head_limit_type"
+	actionsVarLostKindType    = "lost_kind_type"
+	actionsVarQueues          = "queues"
+	actionsVarReach           = "reach"
+	actionsVarReadingReasons  = "reading_reasons"
+	actionsVarTracedAbove     = "traced_above"
+	actionsVarTracedIfindex   = "traced_ifindex"
+	actionsVarTracedLower     = "traced_lower"
+	actionsVarTracedNetns     = "traced_netns"
+	actionsVarVerdictType     = "verdict_type"
 )
 
 // loadActions returns the embedded CollectionSpec for actions.
@@ -88,10 +103,11 @@ type actionsSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type actionsProgramSpecs struct {
-	XdpcapAbort *ebpf.ProgramSpec `ebpf:"xdpcap_abort"`
-	XdpcapDrop  *ebpf.ProgramSpec `ebpf:"xdpcap_drop"`
-	XdpcapExit  *ebpf.ProgramSpec `ebpf:"xdpcap_exit"`
-	XdpcapPass  *ebpf.ProgramSpec `ebpf:"xdpcap_pass"`
+	XdpcapAbort  *ebpf.ProgramSpec `ebpf:"xdpcap_abort"`
+	XdpcapChoose *ebpf.ProgramSpec `ebpf:"xdpcap_choose"`
+	XdpcapDrop   *ebpf.ProgramSpec `ebpf:"xdpcap_drop"`
+	XdpcapExit   *ebpf.ProgramSpec `ebpf:"xdpcap_exit"`
+	XdpcapPass   *ebpf.ProgramSpec `ebpf:"xdpcap_pass"`
 }
 
 // actionsMapSpecs contains maps before they are loaded into the kernel.
@@ -100,6 +116,8 @@ type actionsProgramSpecs struct {
 type actionsMapSpecs struct {
 	Causes       *ebpf.MapSpec `ebpf:"causes"`
 	GivenReasons *ebpf.MapSpec `ebpf:"given_reasons"`
+	Heads        *ebpf.MapSpec `ebpf:"heads"`
+	Taken        *ebpf.MapSpec `ebpf:"taken"`
 	XdpStatsMap  *ebpf.MapSpec `ebpf:"xdp_stats_map"`
 }
 
@@ -107,13 +125,19 @@ type actionsMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type actionsVariableSpecs struct {
-	Queues         *ebpf.VariableSpec `ebpf:"queues"`
-	ReadingReasons *ebpf.VariableSpec `ebpf:"reading_reasons"`
-	TracedAbove    *ebpf.VariableSpec `ebpf:"traced_above"`
-	TracedIfindex  *ebpf.VariableSpec `ebpf:"traced_ifindex"`
-	TracedLower    *ebpf.VariableSpec `ebpf:"traced_lower"`
-	TracedNetns    *ebpf.VariableSpec `ebpf:"traced_netns"`
-	VerdictType    *ebpf.VariableSpec `ebpf:"verdict_type"`
+	ClassType       *ebpf.VariableSpec `ebpf:"class_type"`
+	Filtering       *ebpf.VariableSpec `ebpf:"filtering"`
+	FilteringLength *ebpf.VariableSpec `ebpf:"filtering_length"`
+	HeadLimitType   *ebpf.VariableSpec `ebpf:"head_limit_type"`
+	LostKindType    *ebpf.VariableSpec `ebpf:"lost_kind_type"`
+	Queues          *ebpf.VariableSpec `ebpf:"queues"`
+	Reach           *ebpf.VariableSpec `ebpf:"reach"`
+	ReadingReasons  *ebpf.VariableSpec `ebpf:"reading_reasons"`
+	TracedAbove     *ebpf.VariableSpec `ebpf:"traced_above"`
+	TracedIfindex   *ebpf.VariableSpec `ebpf:"traced_ifindex"`
+	TracedLower     *ebpf.VariableSpec `ebpf:"traced_lower"`
+	TracedNetns     *ebpf.VariableSpec `ebpf:"traced_netns"`
+	VerdictType     *ebpf.VariableSpec `ebpf:"verdict_type"`
 }
 
 // actionsObjects contains all objects after they have been loaded into the kernel.
@@ -138,6 +162,8 @@ func (o *actionsObjects) Close() error {
 type actionsMaps struct {
 	Causes       *ebpf.Map `ebpf:"causes"`
 	GivenReasons *ebpf.Map `ebpf:"given_reasons"`
+	Heads        *ebpf.Map `ebpf:"heads"`
+	Taken        *ebpf.Map `ebpf:"taken"`
 	XdpStatsMap  *ebpf.Map `ebpf:"xdp_stats_map"`
 }
 
@@ -145,6 +171,8 @@ func (m *actionsMaps) Close() error {
 	return _ActionsClose(
 		m.Causes,
 		m.GivenReasons,
+		m.Heads,
+		m.Taken,
 		m.XdpStatsMap,
 	)
 }
@@ -153,28 +181,36 @@ func (m *actionsMaps) Close() error {
 //
 // It can be passed to loadActionsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type actionsVariables struct {
-	Queues         *ebpf.Variable `ebpf:"queues"`
-	ReadingReasons *ebpf.Variable `ebpf:"reading_reasons"`
-	TracedAbove    *ebpf.Variable `ebpf:"traced_above"`
-	TracedIfindex  *ebpf.Variable `ebpf:"traced_ifindex"`
-	TracedLower    *ebpf.Variable `ebpf:"traced_lower"`
-	TracedNetns    *ebpf.Variable `ebpf:"traced_netns"`
-	VerdictType    *ebpf.Variable `ebpf:"verdict_type"`
+	ClassType       *ebpf.Variable `ebpf:"class_type"`
+	Filtering       *ebpf.Variable `ebpf:"filtering"`
+	FilteringLength *ebpf.Variable `ebpf:"filtering_length"`
+	HeadLimitType   *ebpf.Variable `ebpf:"head_limit_type"`
+	LostKindType    *ebpf.Variable `ebpf:"lost_kind_type"`
+	Queues          *ebpf.Variable `ebpf:"queues"`
+	Reach           *ebpf.Variable `ebpf:"reach"`
+	ReadingReasons  *ebpf.Variable `ebpf:"reading_reasons"`
+	TracedAbove     *ebpf.Variable `ebpf:"traced_above"`
+	TracedIfindex   *ebpf.Variable `ebpf:"traced_ifindex"`
+	TracedLower     *ebpf.Variable `ebpf:"traced_lower"`
+	TracedNetns     *ebpf.Variable `ebpf:"traced_netns"`
+	VerdictType     *ebpf.Variable `ebpf:"verdict_type"`
 }
 
 // actionsPrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to loadActionsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type actionsPrograms struct {
-	XdpcapAbort *ebpf.Program `ebpf:"xdpcap_abort"`
-	XdpcapDrop  *ebpf.Program `ebpf:"xdpcap_drop"`
-	XdpcapExit  *ebpf.Program `ebpf:"xdpcap_exit"`
-	XdpcapPass  *ebpf.Program `ebpf:"xdpcap_pass"`
+	XdpcapAbort  *ebpf.Program `ebpf:"xdpcap_abort"`
+	XdpcapChoose *ebpf.Program `ebpf:"xdpcap_choose"`
+	XdpcapDrop   *ebpf.Program `ebpf:"xdpcap_drop"`
+	XdpcapExit   *ebpf.Program `ebpf:"xdpcap_exit"`
+	XdpcapPass   *ebpf.Program `ebpf:"xdpcap_pass"`
 }
 
 func (p *actionsPrograms) Close() error {
 	return _ActionsClose(
 		p.XdpcapAbort,
+		p.XdpcapChoose,
 		p.XdpcapDrop,
 		p.XdpcapExit,
 		p.XdpcapPass,

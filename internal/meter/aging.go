@@ -17,9 +17,9 @@ const (
 // Gone is the name of interfaces whose entries were removed from a table.
 const Gone = "gone"
 
-// Aging decides which entries of a table of counters to remove, so that new ones find room. Packets
-// and interfaces bring the names and numbers that the entries are for, and nothing else ever
-// removes one. One goroutine uses it at a time.
+// Aging decides which entries of a table of counters to remove, so that new ones find room. The
+// names and numbers in the entries' keys come from packets and interfaces, and the kernel never
+// removes an entry. One goroutine uses it at a time.
 type Aging[K comparable] struct {
 	Keep   int // this many entries may stay, however quiet
 	looked time.Time
@@ -32,10 +32,10 @@ type sighting struct {
 	since time.Time
 }
 
-// Forget removes entries from a table with the given slots per key: those that have counted nothing
-// for a minute, as many as there are more than Aging.Keep, the smallest first. It does nothing if
-// it was called within the last 10 seconds. count returns what an entry has counted, and false if
-// the entry must stay. taken is called with each removed entry.
+// Forget removes entries from a table with the given slots per key: entries whose counters have not
+// risen for a minute, the smallest first, until Aging.Keep are left. It does nothing if it was
+// called within the last 10 seconds. count returns an entry's count, and false if the entry must
+// stay. taken is called with each removed entry.
 func Forget[K comparable, V any](a *Aging[K], now time.Time, table *ebpf.Map, slots int,
 	count func(K, []V) (uint64, bool), taken func(K, []V)) error {
 	if !a.isDue(now) {

@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/tc"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -18,8 +19,8 @@ import (
 type attachment struct {
 	ifi     xdp.Interface      // as it was before we attached
 	at      *attach.Attachment // nil: the caller attaches the programs
-	traced  *followed          // nil: none is traced by us
-	program xdp.Program        // where the caller attaches the programs: the one that it traces
+	traced  *followed          // nil: we trace no program
+	program xdp.Program        // the program that the caller traces, if it attaches the programs
 	way     string             // how a program of ours is attached, for String
 	began   time.Time
 
@@ -32,7 +33,7 @@ type attachment struct {
 }
 
 // attachXDP runs prog at the XDP hook of the interface. It closes prog: the kernel keeps it.
-func attachXDP(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*attachment, error) {
+func attachXDP(ifi xdp.Interface, prog *ebpf.Program, mode packet.Mode) (*attachment, error) {
 	defer prog.Close()
 	at, err := attach.XDP(ifi, prog, mode)
 	if err != nil {
@@ -43,7 +44,8 @@ func attachXDP(ifi xdp.Interface, prog *ebpf.Program, mode xdp.Mode) (*attachmen
 	return &attachment{ifi: ifi, at: at, began: time.Now(), way: fmt.Sprintf("XDP %v", at.Mode)}, nil
 }
 
-// attachTC runs prog for what the interface receives or sends. It closes prog: the kernel keeps it.
+// attachTC runs prog for the packets that the interface receives or sends. It closes prog: the
+// kernel keeps it.
 func attachTC(ifi xdp.Interface, prog *ebpf.Program, side tc.Direction) (*attachment, error) {
 	defer prog.Close()
 	at, err := attach.TC(ifi, prog, side)
@@ -110,7 +112,7 @@ func (h *attachment) Follow() (notice string, err error) {
 
 // isLost reports whether a card's driver has lost our program.
 func (h *attachment) isLost() bool {
-	if h.seen == nil || h.at.Mode != xdp.Native || !h.ifi.IsHardware() {
+	if h.seen == nil || h.at.Mode != packet.Native || !h.ifi.IsHardware() {
 		return false
 	}
 	seen, err := h.seen()
@@ -134,8 +136,8 @@ func (h *attachment) Capabilities() []int {
 	return nil
 }
 
-// String tells where and how it counts: "eth0, XDP native", "eth0, sent, tcx", or "eth0, tracing lb
-// (id 7)".
+// String describes where and how it counts: "eth0, XDP native", "eth0, sent, tcx", or "eth0,
+// tracing lb (id 7)".
 func (h *attachment) String() string {
 	switch {
 	case h.traced != nil:

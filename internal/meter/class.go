@@ -3,7 +3,7 @@ package meter
 import "github.com/xdpcap/xdpcap/internal/headers"
 
 // A Class is a kind of packets: the upper-layer protocol of IPv4, or of IPv6 after its extension
-// headers; the EtherType of all other packets; or that the packet was too short to tell.
+// headers; the EtherType of all other packets; or packets that are too short to have one.
 type Class uint32
 
 // Truncated is the class of packets that end before their protocol is known.
@@ -21,6 +21,19 @@ func IPv6(protocol uint8) Class { return Class(protocolsClassV6) + Class(protoco
 // EtherType is the class of packets that are not IP. EtherType(0) is for those with a length
 // instead of the type.
 func EtherType(t uint16) Class { return Class(protocolsClassOTHER) + Class(t) }
+
+// ClassOf is the class of a packet, whose headers it reads into h.
+func ClassOf(typ headers.Link, packet []byte, h *headers.Headers) Class {
+	switch whole := headers.Parse(typ, packet, h); {
+	case !whole:
+		return Truncated
+	case h.Family == 4:
+		return IPv4(h.Protocol)
+	case h.Family == 6:
+		return IPv6(h.Protocol)
+	}
+	return EtherType(h.EtherType)
+}
 
 // Family is "ipv4", "ipv6" or "other".
 func (c Class) Family() string {

@@ -22,7 +22,7 @@ func TopConversations(n int, intervals ...Interval[ProtocolCounts]) []Conversati
 		flows = append(flows, FlowRates(FlowsOf(i))...)
 	}
 	giveVerdicts(flows)
-	// The direction with more bytes comes first, and decides which one that of the row is.
+	// The direction with more bytes comes first, and gives its direction to the row.
 	slices.SortFunc(flows, func(a, b FlowRate) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), compareFlows(a, b)) })
 	places := make(map[flowKey]int)
 	var all []Conversation
@@ -61,13 +61,13 @@ func giveVerdicts(flows []FlowRate) {
 }
 
 func (c *Conversation) add(f FlowRate) {
-	c.Rate.add(f.Rate)
+	c.Rate.Add(f.Rate)
 	c.Error.Add(f.Error)
 	c.lately += f.lately
 	if f.Flow == c.Flow {
-		c.There.add(f.Rate)
+		c.There.Add(f.Rate)
 	} else {
-		c.Back.add(f.Rate)
+		c.Back.Add(f.Rate)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -17,7 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A counter is what Actions, Protocols and Latency have in common: the programs of one C file, the
+// A counter is the common part of Actions, Protocols and Latency: the programs of one C file, the
 // maps that these share, and where they run. The programs are loaded one at a time, because each
 // target needs tracers of its own.
 type counter struct {
@@ -27,8 +28,8 @@ type counter struct {
 
 	tracers []string                      // names, in the order of attaching, which is also that of detaching
 	refused error                         // the kind of error if a program cannot be traced
-	prepare func(target xdp.Target) error // before tracers are loaded for it; nil = nothing to do
-	ready   func() error                  // after the maps were created; nil = nothing to do
+	prepare func(target xdp.Target) error // called before tracers are loaded for a target; nil = not needed
+	ready   func() error                  // called after the maps were created; nil = not needed
 	others  map[string]*ebpf.Map          // maps of the target, in place of those of the C file
 }
 
@@ -83,7 +84,7 @@ func (c *counter) trace(ifi xdp.Interface, selector string) error {
 	return nil
 }
 
-// attachTracers attaches all tracers to a program, or none.
+// attachTracers attaches all tracers to a program. After an error it is as before.
 func (c *counter) attachTracers(to xdp.Program, ifi xdp.Interface) (*attach.Attachment, error) {
 	target, err := xdp.OpenTarget(to.ID)
 	if err != nil {
@@ -116,7 +117,7 @@ func (c *counter) attachTo(target xdp.Target, ifi xdp.Interface) (*attach.Attach
 }
 
 // RestrictTo lets the tracing programs of spec, which include bpf/include/traced.h, look at the
-// packets of this interface only.
+// packets of this interface only; without an index, of all those in the calling thread's namespace.
 func RestrictTo(ifi xdp.Interface, spec *ebpf.CollectionSpec) error {
 	constants, err := xdp.Traced(ifi)
 	if err != nil {
@@ -136,7 +137,7 @@ func (c *counter) loadOwn(name string) (*ebpf.Program, error) {
 
 // attachXDP runs a program of ours at the XDP hook of the interface. seen returns how many packets
 // it has seen; nil = that is not known.
-func (c *counter) attachXDP(ifi xdp.Interface, name string, mode xdp.Mode, seen func() (uint64, error)) error {
+func (c *counter) attachXDP(ifi xdp.Interface, name string, mode packet.Mode, seen func() (uint64, error)) error {
 	prog, err := c.loadOwn(name)
 	if err != nil {
 		return err
@@ -147,7 +148,7 @@ func (c *counter) attachXDP(ifi xdp.Interface, name string, mode xdp.Mode, seen 
 	return err
 }
 
-// attachTC runs a program of ours for what the interface receives or sends.
+// attachTC runs a program of ours for the packets that the interface receives or sends.
 func (c *counter) attachTC(ifi xdp.Interface, name string, at tc.Direction) error {
 	prog, err := c.loadOwn(name)
 	if err != nil {

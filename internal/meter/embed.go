@@ -15,7 +15,7 @@ import (
 // Counters can run inside programs that the caller attaches; the caller then runs them for every
 // packet to be counted. The functions Embed* return counters together with such programs; the
 // programs' instructions refer to the maps that the counters read. Follow does not look at the
-// interface then: the caller knows when its programs are gone.
+// interface then: the caller notices when its programs are gone.
 
 // embed returns programs with instructions that refer to the maps, for the caller to attach to an
 // interface. After an error everything is closed.
@@ -84,8 +84,8 @@ func makeConstants(spec *ebpf.CollectionSpec) (*ebpf.Map, error) {
 }
 
 // EmbedProtocols makes counters of protocols, and the program that counts. The program's type is
-// ebpf.XDP, or ebpf.SchedCLS for what an interface sends. If `of` has an id, that program is
-// traced: then program is for the entry, and exit, unless it is nil, for the exit. The options
+// ebpf.XDP, or ebpf.SchedCLS for packets that an interface sends. If `of` has an id, that program
+// is traced: then program is for the entry, and exit, unless it is nil, for the exit. The options
 // Program and Mode are ignored.
 func EmbedProtocols(o ProtocolsOptions, of xdp.Program) (p *Protocols, program, exit *ebpf.ProgramSpec, err error) {
 	if p, err = newProtocols(o); err != nil {
@@ -120,8 +120,8 @@ func EmbedActions(iface string, of xdp.Program) (*Actions, *ebpf.ProgramSpec, er
 }
 
 // EmbedLatency makes histograms of a program's run time, and the programs that measure it. The
-// caller must run entry last at the program's entry and exit first at its exit, so that what else
-// runs there is not measured.
+// caller must run entry last at the program's entry and exit first at its exit, so that other
+// programs there are not measured.
 func EmbedLatency(iface string, of xdp.Program) (l *Latency, entry, exit *ebpf.ProgramSpec, err error) {
 	if l, err = newLatency(); err != nil {
 		return nil, nil, nil, err

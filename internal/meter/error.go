@@ -1,9 +1,13 @@
 package meter
 
-import "errors"
+import (
+	"errors"
 
-// Kinds of errors that a caller can remedy by asking for something else. errors.Is finds the kind;
-// the text of an error does not contain the kind's text.
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// Kinds of errors that a caller can remedy with other options. errors.Is finds the kind; the text
+// of an error does not contain the kind's text.
 var (
 	// ErrNotMeasurable means that the program cannot be traced. OpenRuntime measures without
 	// tracing.
@@ -20,3 +24,8 @@ var (
 	// ErrNoVerdict means that ProtocolsOptions.Verdicts is set but no program is traced.
 	ErrNoVerdict = errors.New("no program decides about packets")
 )
+
+// IsUntraceable reports whether an XDP program runs that cannot be traced, or more than one.
+func IsUntraceable(err error) bool {
+	return errors.Is(err, ErrNotCountable) || errors.Is(err, xdp.ErrSeveralPrograms)
+}

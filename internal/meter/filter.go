@@ -7,8 +7,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/attach"
 )
 
-// setFilter lets the programs of spec that classify packets count only those that a filter takes.
-func setFilter(spec *ebpf.CollectionSpec, program []bpf.RawInstruction) error {
+// SetFilter lets the programs of spec that classify packets count only those that a filter takes.
+func SetFilter(spec *ebpf.CollectionSpec, program []bpf.RawInstruction) error {
 	f, err := attach.NewFilter(program, int(protocolsHeadLimitHEAD_BYTES))
 	if err != nil {
 		return err

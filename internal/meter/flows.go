@@ -16,6 +16,8 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/headers"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -35,6 +37,19 @@ func (f Flow) Compare(other Flow) int {
 	)
 }
 
+// FlowOf finds the flow of a packet: its IP addresses after any VLAN tags, the protocol after
+// extension headers, and the ports of TCP, UDP, SCTP and the like. Fragments have no ports, so that
+// all of them are in one flow. It returns false if there is no IP header.
+func FlowOf(typ headers.Link, packet []byte) (flow Flow, ok bool) {
+	var h headers.Headers
+	class := ClassOf(typ, packet, &h)
+	if h.Family == 0 {
+		return flow, false
+	}
+	from, to := h.Ports()
+	return Flow{Class: class, Source: netip.AddrPortFrom(h.Source, from), Destination: netip.AddrPortFrom(h.Destination, to)}, true
+}
+
 // NoVerdict is the verdict of packets if no program is traced.
 const NoVerdict = xdp.Verdict(xdp.VerdictSlots)
 
@@ -42,7 +57,7 @@ const NoVerdict = xdp.Verdict(xdp.VerdictSlots)
 // flow had at least the packets and bytes in Counted, and at most those of Error in addition.
 type FlowEntry struct {
 	Flow    Flow
-	Verdict xdp.Verdict // xdp.UnknownVerdict for numbers that the kernel does not know; or NoVerdict; of lost packets the lost.Reason
+	Verdict xdp.Verdict // xdp.UnknownVerdict for a number that is no verdict; or NoVerdict; of lost packets the lost.Reason
 	Counted Tally       // exact, since the flow got the entry
 	Error   Tally       // the most that it may have had before; constant while the flow has the entry
 }
@@ -54,10 +69,11 @@ type FlowBucket struct {
 	Missed  Tally // the most that a flow without an entry in this bucket may have had on this CPU
 }
 
-// FlowOverflow tells what the tables of flows could not keep. It is cumulative.
+// FlowOverflow counts the flows, and their packets, that the tables could not keep. It is
+// cumulative.
 type FlowOverflow struct {
 	Flows uint64 // times that a flow lost its entry to another one
-	Tally        // what these flows counted while they had their entries
+	Tally        // packets of these flows while they had their entries
 	Most  Tally  // a flow without an entry on any CPU had at most these packets and bytes
 }
 
@@ -99,16 +115,11 @@ func SizeFlows(spec *ebpf.CollectionSpec, buckets int) error {
 	for i := range seeds {
 		seeds[i] = rand.Uint64()
 	}
-	for name, value := range map[string]any{protocolsVarFlowBuckets: uint32(buckets), protocolsVarFlowSeeds: seeds} {
-		if err := spec.Variables[name].Set(value); err != nil {
-			return fmt.Errorf("set %s: %w", name, err)
-		}
-	}
-	return nil
+	return attach.Set(spec, map[string]any{protocolsVarFlowBuckets: uint32(buckets), protocolsVarFlowSeeds: seeds})
 }
 
 // A FlowTable is the memory of a map `flows`, which the kernel's programs write to. The zero value
-// counts nothing.
+// is an empty table.
 type FlowTable struct {
 	mem           []byte // nil: flows are not counted
 	cpus, buckets int
@@ -129,7 +140,7 @@ func OpenFlowTable(m *ebpf.Map) (t FlowTable, err error) {
 	return t, nil
 }
 
-// Close releases the memory. Nothing else may be called then.
+// Close releases the memory. No method may be called after it.
 func (t *FlowTable) Close() error {
 	if t.mem == nil {
 		return nil
@@ -198,6 +209,15 @@ func newFlowBucket(read *protocolsFlowBucket) FlowBucket {
 }
 
 func tallyOf(t protocolsTally) Tally { return Tally{t.Packets, t.Bytes} }
+
+// LookupFlow returns a flow that a map has as a value.
+func LookupFlow(m *ebpf.Map, key any) (f Flow, ok bool) {
+	var value protocolsFlow
+	if m.Lookup(key, &value) != nil {
+		return f, false
+	}
+	return newFlow(value), true
+}
 
 func newFlow(f protocolsFlow) Flow {
 	address := func(words [2]uint64) netip.Addr {

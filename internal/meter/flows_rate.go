@@ -96,9 +96,9 @@ func sumFlows(i Interval[FlowCounts], bucket int, sums map[flowKey]flowSum) {
 	}
 }
 
-// countedBefore returns what an earlier snapshot had counted for the same entry. That is nothing if
-// the flow did not have the entry then, or lost it and got it back; in the second case Error
-// differs, because it includes the lost count.
+// countedBefore returns the count of the same entry in an earlier snapshot. It is 0 if the flow did
+// not have the entry then, or lost it and got it back; in the second case Error differs, because it
+// includes the lost count.
 func countedBefore(before FlowCounts, cpu, bucket, place int, now *FlowEntry) Tally {
 	if cpu >= len(before.Flows) || place >= len(before.Flows[cpu][bucket].Entries) {
 		return Tally{}

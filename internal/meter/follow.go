@@ -24,7 +24,7 @@ type followed struct {
 	mu      sync.Mutex // guards program, which Follow may change
 	program xdp.Program
 	runs    uint32 // id of the program at the hook, which may be a dispatcher of `program`; 0 = none
-	here    bool   // `program` was one of those that run for the interface
+	here    bool   // `program` was one of the interface's programs
 }
 
 func newFollowed(ifi xdp.Interface, selector string, program xdp.Program, move func(xdp.Interface, xdp.Program) error) (f *followed, err error) {
@@ -60,9 +60,9 @@ func (f *followed) Program() xdp.Program {
 // Follow looks at the interface. If another program has replaced the counted one, Follow counts
 // that one from now on, and the counters continue. Call it about once per second, from one
 // goroutine, in the network namespace of Open. The notice is not empty if another program is
-// counted from now on. The error is an ErrNotCounting if nothing is counted now, but Follow will
+// counted from now on. The error is an ErrNotCounting if no program is counted now, but Follow will
 // continue once it finds a program that it can count. Any other error is final. Either way the
-// counters keep what was counted.
+// counters keep their values.
 func (f *followed) Follow() (notice string, err error) {
 	now, err := look(f.watch, f.ifi)
 	if err != nil || now.Program == f.runs {

@@ -37,7 +37,7 @@ func OpenLatency(iface, program string) (*Latency, error) {
 
 func newLatency() (*Latency, error) {
 	spec, err := loadLatency()
-	// The exit's probe is attached first, and counts nothing until the entry's probe is there. It
+	// The exit's probe is attached first, and does not count until the entry's probe is there. It
 	// is also detached first: if the entry's probe went first, a packet inside would leave without
 	// running the exit's probe, and the exit of the next packet would use its note.
 	tracers := []string{latencyProgXdpcapExit, latencyProgXdpcapEntry}

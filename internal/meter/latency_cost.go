@@ -13,11 +13,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A ProbeCost tells how much time the probes cost and how exact they are. Both are medians of
-// several rounds.
+// A ProbeCost is how much time the probes take and how exact they are. Both are medians of several
+// rounds.
 type ProbeCost struct {
 	Added time.Duration // the time that the probes add to each packet
-	Floor time.Duration // the run time that they measure for a program that does nothing
+	Floor time.Duration // the run time that they measure for an empty program
 }
 
 const (

@@ -33,7 +33,7 @@ func (c *LatencyCounts) Total() (sum Histogram) {
 	return sum
 }
 
-// Since returns what was counted after another reading of the same counters.
+// Since returns the counts since another reading of the same counters.
 func (c *LatencyCounts) Since(before *LatencyCounts) (d LatencyCounts) {
 	for v := range c.Verdicts {
 		d.Verdicts[v] = c.Verdicts[v].Since(&before.Verdicts[v])
@@ -62,10 +62,10 @@ type Histogram struct {
 	buckets  [buckets]uint64
 }
 
-// newHistogram returns what one CPU has counted of a verdict. The program may have counted a run
-// while its slot was copied, so that the beginning of the copy is older than the end. The buckets
-// are at the end; Count, Min and Max therefore follow the buckets, so that the sum of the buckets
-// is always Count.
+// newHistogram returns one CPU's counts of a verdict. The program may have counted a run while its
+// slot was copied, so that the beginning of the copy is older than the end. The buckets are at the
+// end; Count, Min and Max therefore follow the buckets, so that the sum of the buckets is always
+// Count.
 func newHistogram(slot *latencyHistogram) *Histogram {
 	h := &Histogram{Sum: time.Duration(slot.SumNs), buckets: slot.Buckets}
 	first, last := -1, -1
@@ -142,9 +142,13 @@ func (h *Histogram) Since(before *Histogram) (d Histogram) {
 
 // Observe adds one value, as the program in the kernel does.
 func (h *Histogram) Observe(d time.Duration) {
-	one := Histogram{Count: 1, Sum: d, Min: d, Max: d}
-	one.buckets[bucketOf(d)] = 1
-	h.Add(&one)
+	if h.Count == 0 || d < h.Min {
+		h.Min = d
+	}
+	h.Max = max(h.Max, d)
+	h.Count++
+	h.Sum += d
+	h.buckets[bucketOf(d)]++
 }
 
 // Mean returns the mean, 0 for an empty histogram.

@@ -1,5 +1,5 @@
-// Package meter counts what happens around the XDP hook. Each kind of counters is one type with
-// Open, Read, Follow and Close.
+// Package meter counts packets and events around the XDP hook. Each kind of counters is one type
+// with Open, Read, Follow and Close.
 //
 // All counters are cumulative since Open. They are kept in the kernel, one slot per CPU. Read does
 // not reset them, so any number of readers may call it concurrently, even after the counted program
@@ -23,4 +23,10 @@ type Tally struct {
 func (t *Tally) Add(o Tally) {
 	t.Packets += o.Packets
 	t.Bytes += o.Bytes
+}
+
+// Subtract takes away an earlier reading of the same counters.
+func (t *Tally) Subtract(before Tally) {
+	t.Packets -= before.Packets
+	t.Bytes -= before.Bytes
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/net/bpf"
 
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -46,22 +47,22 @@ func ParseVariant(name string) (Variant, error) {
 	return 0, fmt.Errorf("variant %q: must be naive, percpu or ultra", name)
 }
 
-// ProtocolsOptions say where and what to count.
+// ProtocolsOptions define where to count, and which packets.
 type ProtocolsOptions struct {
 	Interface string
 	Program   string // see OpenLatency
 	Variant   Variant
 	Sizes     bool
 	Flows     bool
-	Mode      xdp.Mode // the mode to attach our own program in, if the interface has none
+	Mode      packet.Mode // the mode to attach our own program in, if the interface has none
 
-	// Sent counts what the interface sends, at its egress, as the stack hands it over: packets that
-	// the network card segments count as one, and the bytes of a VLAN tag that the card inserts
-	// count. Program and Mode are about XDP, and are ignored.
+	// Sent counts the packets that the interface sends, at its egress, as the stack hands them
+	// over: packets that the network card segments count as one, and the bytes of a VLAN tag that
+	// the card inserts count. Program and Mode are about XDP, and are ignored.
 	Sent bool
 
-	// AtIngress counts what the interface receives at tc ingress, after XDP, where GRO has joined
-	// packets. Program and Mode are ignored.
+	// AtIngress counts the packets that the interface receives at tc ingress, after XDP, where GRO
+	// has joined packets. Program and Mode are ignored.
 	AtIngress bool
 
 	// Verdicts selects the packets to count by their verdict, if a program is traced; nil = all. A
@@ -88,7 +89,7 @@ type Protocols struct {
 	rare rareClasses
 }
 
-// OpenProtocols starts counting. After an error nothing is left attached.
+// OpenProtocols starts counting. After an error all programs are detached.
 func OpenProtocols(o ProtocolsOptions) (*Protocols, error) {
 	p, err := newProtocols(o)
 	if err != nil {
@@ -128,7 +129,7 @@ func (p *Protocols) begin(ifi xdp.Interface) error {
 		seen = nil // packets that do not match are not counted
 	}
 	err := p.attachXDP(ifi, o.program(), o.Mode, seen)
-	if err != nil && o.Mode == xdp.Auto && support.AtTC(ifi).Answer != support.No {
+	if err != nil && o.Mode == packet.Auto && support.AtTC(ifi).Answer != support.No {
 		return errkind.Errorf(xdp.ErrNotAtXDP, "%w", err)
 	}
 	return err
@@ -159,9 +160,9 @@ func (o *ProtocolsOptions) program() string {
 	return protocolsProgXdpcapCount
 }
 
-// tracers are the names of our programs that trace another program. If the verdict decides what
-// counts, packets are parsed at the entry and counted at the exit. The exit's comes first, as in
-// newLatency.
+// tracers are the names of our programs that trace another program. If the verdict decides whether
+// a packet counts, packets are parsed at the entry and counted at the exit. The exit's comes first,
+// as in newLatency.
 func (o *ProtocolsOptions) tracers() []string {
 	if o.Flows || len(o.Verdicts) > 0 {
 		return []string{protocolsProgXdpcapExit, protocolsProgXdpcapFilter}
@@ -193,7 +194,7 @@ func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
 		constants[protocolsVarVerdicts] = bits
 	}
 	if o.Filter != nil {
-		if err := setFilter(spec, o.Filter); err != nil {
+		if err := SetFilter(spec, o.Filter); err != nil {
 			return nil, err
 		}
 	}
@@ -205,7 +206,7 @@ func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
 	return spec, attach.Set(spec, constants)
 }
 
-// prepareMaps maps the tables of flows into memory if they are asked for, and creates the entry for
+// prepareMaps maps the tables of flows into memory if they are requested, and creates the entry for
 // classes that find the table full. That entry is created first, so that there is room for it.
 func (p *Protocols) prepareMaps() (err error) {
 	if m := p.maps[protocolsMapFlows]; m.MaxEntries() > 1 {
@@ -232,7 +233,7 @@ func (p *Protocols) Read() (ProtocolCounts, error) {
 	return c, nil
 }
 
-// Follow does what every meter's Follow does. It also makes room in the table of EtherTypes.
+// Follow is as every meter's Follow. It also makes room in the table of EtherTypes.
 func (p *Protocols) Follow() (notice string, err error) {
 	p.mu.Lock()
 	err = p.forget(time.Now())
@@ -252,7 +253,7 @@ func (p *Protocols) Traced() *xdp.Program {
 	return &traced
 }
 
-// String tells where and how it counts: "eth0, XDP native, ultra", or "eth0, tracing lb (id 7),
+// String describes where and how it counts: "eth0, XDP native, ultra", or "eth0, tracing lb (id 7),
 // ultra, drop, tcp port 443".
 func (p *Protocols) String() string {
 	text := fmt.Sprintf("%v, %v", p.attachment, p.options.Variant)

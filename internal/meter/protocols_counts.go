@@ -1,19 +1,30 @@
 package meter
 
-// ProtocolCounts are what Protocols counted. The zero value means that nothing was counted.
+// ProtocolCounts are the counts of Protocols. The zero value has no packets.
 type ProtocolCounts struct {
 	// Classes are the packets per class and CPU. Naive has one slot for all CPUs. Classes without
 	// packets are omitted.
 	Classes map[Class][]Tally
 
-	Sizes [protocolsLimitSIZES]Tally // see SizeNames; zero unless asked for
+	Sizes [protocolsLimitSIZES]Tally // see SizeNames; zero unless requested
 
-	FlowCounts // zero unless asked for
+	FlowCounts // zero unless requested
 }
 
 // SizeNames are the ranges of packet sizes that are counted separately, in bytes as XDP sees
 // packets: from the Ethernet header on, with VLAN tags, without the checksum at the end.
 var SizeNames = [protocolsLimitSIZES]string{"0-64", "65-127", "128-255", "256-511", "512-1023", "1024-1518", "1519-"}
+
+// SizeOf is the index in SizeNames of a packet with so many bytes.
+func SizeOf(bytes uint32) int {
+	largest := [len(SizeNames) - 1]uint32{64, 127, 255, 511, 1023, 1518}
+	for i, most := range largest {
+		if bytes <= most {
+			return i
+		}
+	}
+	return len(largest)
+}
 
 // CPUs returns how many CPUs are counted separately.
 func (c ProtocolCounts) CPUs() int {

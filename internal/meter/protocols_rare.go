@@ -71,7 +71,7 @@ func addTallies(classes map[Class][]Tally, class Class, tallies []Tally) {
 	classes[class] = sum
 }
 
-// addTo adds what was removed from the table to the classes of a snapshot.
+// addTo adds the counts of removed entries to the classes of a snapshot.
 func (r *rareClasses) addTo(classes map[Class][]Tally) {
 	for class, tallies := range r.removed {
 		addTallies(classes, class, tallies)

@@ -3,7 +3,7 @@ package meter
 import "time"
 
 // An Interval has two snapshots of the same counters. S is the type of a snapshot; its zero value
-// means that nothing was counted.
+// has no counts.
 type Interval[S any] struct {
 	Before, Now S
 	End         time.Time     // when Now was taken, CLOCK_REALTIME
@@ -39,7 +39,8 @@ type Rate struct {
 	BitsPerSecond    float64 `json:"bits_per_s"`    // in the interval
 }
 
-func (r *Rate) add(more Rate) {
+// Add adds another rate.
+func (r *Rate) Add(more Rate) {
 	r.Packets += more.Packets
 	r.Bytes += more.Bytes
 	r.PacketsPerSecond += more.PacketsPerSecond

@@ -105,7 +105,7 @@ func (r *Runtime) measure(_ xdp.Interface, p xdp.Program) error {
 // Began returns when counting began, by the clocks of time.Now.
 func (r *Runtime) Began() time.Time { return r.began }
 
-// String says where and what is measured.
+// String describes where and what is measured.
 func (r *Runtime) String() string {
 	return fmt.Sprintf("%s, kernel's counters of %v", r.ifi.Name, r.Program())
 }

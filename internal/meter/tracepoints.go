@@ -2,7 +2,6 @@ package meter
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -35,8 +35,8 @@ const (
 	AttachFailed    = Event(tracepointsEventATTACH_FAILED)     // a program could not be attached by a bpf_link
 )
 
-// TracepointOptions say what to count. The zero value counts all events of the machine, in all its
-// network namespaces, except for successful redirects.
+// TracepointOptions define which events to count. The zero value counts all events of the machine,
+// in all its network namespaces, except for successful redirects.
 type TracepointOptions struct {
 	// Interface restricts the events to one interface in the calling thread's network namespace;
 	// nil = all. Some tracepoints do not name an interface. Then events of cpumaps count if a
@@ -45,12 +45,19 @@ type TracepointOptions struct {
 	// they are in the same namespace.
 	Interface *xdp.Interface
 
+	// Namespace restricts the events to the interfaces of the calling thread's network namespace,
+	// except those of tracepoints that do not name an interface.
+	Namespace bool
+
 	// Program restricts the events to those of one XDP program, by its name or id; "" = all.
 	// Tracepoints that name neither a program nor a map are then Absent.
 	Program string
 
 	// Redirects counts successful redirects, too: one event for every packet.
 	Redirects bool
+
+	// Netns tells interfaces of different network namespaces apart: Case.Netns.
+	Netns bool
 
 	// Record sends single events to Next.
 	Record bool
@@ -68,7 +75,7 @@ type Tracepoints struct {
 
 	ofInterface bool        // TracepointOptions.Interface is not nil
 	selector    string      // TracepointOptions.Program
-	program     xdp.Program // the one that is counted now, zero = all
+	program     xdp.Program // the program that is counted now, zero = all
 	places      []*place
 
 	mu     sync.Mutex // guards the fields below, and the table from a look until the removal of entries
@@ -152,18 +159,18 @@ func (t *Tracepoints) restrict(spec *ebpf.CollectionSpec, o TracepointOptions) e
 	values := map[string]any{
 		tracepointsVarOnlyProgram:  t.program.ID,
 		tracepointsVarRecordEvents: o.Record,
+		tracepointsVarToldNetns:    o.Netns,
 	}
-	if o.Interface != nil {
-		if err := RestrictTo(*o.Interface, spec); err != nil {
+	of := o.Interface
+	if o.Namespace {
+		of = new(xdp.Interface)
+	}
+	if of != nil {
+		if err := RestrictTo(*of, spec); err != nil {
 			return err
 		}
 	}
-	for name, value := range values {
-		if err := spec.Variables[name].Set(value); err != nil {
-			return fmt.Errorf("set %s: %w", name, err)
-		}
-	}
-	return nil
+	return attach.Set(spec, values)
 }
 
 // begin attaches the programs. It is the last step, so that no event comes before all is ready.

@@ -52,6 +52,8 @@ type tracepointsKey struct {
 	ToCpu   uint16
 	From    [16]int8
 	To      [16]int8
+	Netns   uint32
+	Unused  uint32
 }
 
 type tracepointsLoss struct {
@@ -100,6 +102,7 @@ const (
 	tracepointsVarOnlyProgram     = "only_program"
 	tracepointsVarRecordEvents    = "record_events"
 	tracepointsVarRecordType      = "record_type"
+	tracepointsVarToldNetns       = "told_netns"
 	tracepointsVarTracedAbove     = "traced_above"
 	tracepointsVarTracedIfindex   = "traced_ifindex"
 	tracepointsVarTracedLower     = "traced_lower"
@@ -184,6 +187,7 @@ type tracepointsVariableSpecs struct {
 	OnlyProgram     *ebpf.VariableSpec `ebpf:"only_program"`
 	RecordEvents    *ebpf.VariableSpec `ebpf:"record_events"`
 	RecordType      *ebpf.VariableSpec `ebpf:"record_type"`
+	ToldNetns       *ebpf.VariableSpec `ebpf:"told_netns"`
 	TracedAbove     *ebpf.VariableSpec `ebpf:"traced_above"`
 	TracedIfindex   *ebpf.VariableSpec `ebpf:"traced_ifindex"`
 	TracedLower     *ebpf.VariableSpec `ebpf:"traced_lower"`
@@ -238,6 +242,7 @@ type tracepointsVariables struct {
 	OnlyProgram     *ebpf.Variable `ebpf:"only_program"`
 	RecordEvents    *ebpf.Variable `ebpf:"record_events"`
 	RecordType      *ebpf.Variable `ebpf:"record_type"`
+	ToldNetns       *ebpf.Variable `ebpf:"told_netns"`
 	TracedAbove     *ebpf.Variable `ebpf:"traced_above"`
 	TracedIfindex   *ebpf.Variable `ebpf:"traced_ifindex"`
 	TracedLower     *ebpf.Variable `ebpf:"traced_lower"`

@@ -22,6 +22,7 @@ type Case struct {
 	MapType ebpf.MapType // RedirectErr through a map
 	ToCPU   int          // CPUMapEnqueue
 	From    string       // interface that received the packet, that sends it (BulkTx) or that connects (MemConnect)
+	Netns   uint32       // inode of From's network namespace; 0 without TracepointOptions.Netns
 	To      string       // interface: DevmapXmit
 	Message string       // AttachFailed: the kernel's message, cut after 103 bytes
 }
@@ -33,8 +34,8 @@ type EventCount struct {
 	Drops   uint64 `json:"drops"`   // packets that were lost
 
 	// Generic and Foreign are the Drops of an Exception in generic mode. The kernel reports each of
-	// these a second time, by skb:kfree_skb. Generic counts those of the interface's own program,
-	// and Foreign those that another interface's program has redirected to it.
+	// these a second time, by skb:kfree_skb. Generic counts the drops of the interface's own
+	// program, and Foreign those of packets that another interface's program has redirected to it.
 	Generic uint64 `json:"-"`
 	Foreign uint64 `json:"-"`
 
@@ -70,11 +71,11 @@ func SumEvents(perCPU []EventCount) (sum EventCount) {
 // EventCounts is the result of Tracepoints.Read, cumulative since Open. The caller owns it.
 type EventCounts struct {
 	Cases  map[Case][]EventCount // by the CPU that hit the tracepoint, for all possible CPUs
-	Missed uint64                // events in none of the cases, because there were too many cases
+	Missed uint64                // events without a case, because there were too many cases
 
 	// Former has the cases that were removed, with their sums over the CPUs. When there are many
-	// cases, those without an event for a minute make room for others. Their events are in none of
-	// Cases any more. They have Gone in place of interfaces, and no map's id, so that they are few.
+	// cases, those without an event for a minute make room for others. Cases no longer has their
+	// events. They have Gone in place of interfaces, and no map's id, so that they are few.
 	Former map[Case]EventCount
 
 	Lost uint64 // records that Next never returns, because the ring was full
@@ -125,8 +126,8 @@ func (t *Tracepoints) Read() (EventCounts, error) {
 const keptCases = 1024
 
 // forget removes cases from the table when it is time to. They may name interfaces of containers
-// that are long gone, and each case is several time series for Prometheus. What they have counted
-// is added to former cases.
+// that are long gone, and each case is several time series for Prometheus. Their counts are added
+// to former cases.
 func (t *Tracepoints) forget(now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,7 +141,7 @@ func (t *Tracepoints) forget(now time.Time) error {
 		func(_ tracepointsKey, slots []tracepointsCount) (uint64, bool) { return sum(slots).Events, true },
 		func(key tracepointsKey, slots []tracepointsCount) {
 			c := caseOf(&key)
-			c.MapID = 0
+			c.MapID, c.Netns = 0, 0
 			for _, name := range []*string{&c.From, &c.To} {
 				if *name != "" {
 					*name = Gone
@@ -176,6 +177,7 @@ func caseOf(k *tracepointsKey) Case {
 		MapType: ebpf.MapType(k.MapType),
 		ToCPU:   int(k.ToCpu),
 		From:    Text(k.From[:]),
+		Netns:   k.Netns,
 		To:      Text(k.To[:]),
 	}
 	switch c.Event {
@@ -201,7 +203,7 @@ func Text(chars []int8) string {
 	return string(b)
 }
 
-// A MemoryType says where a receive queue gets the pages for its packets from: enum xdp_mem_type of
+// A MemoryType is the origin of the pages for a receive queue's packets: enum xdp_mem_type of
 // include/net/xdp.h.
 type MemoryType uint32
 

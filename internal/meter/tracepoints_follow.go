@@ -111,8 +111,8 @@ func (t *Tracepoints) Follow() (notice string, err error) {
 	return notice, t.allowMaps()
 }
 
-// Capabilities returns the capabilities, by number (capabilities(7)), that Follow needs: to find
-// another program and its maps by their ids. None are needed if all events are counted.
+// Capabilities returns the capabilities, by number (capabilities(7)), that Follow needs to find
+// another program and its maps by their ids. It needs no capabilities if all events are counted.
 func (t *Tracepoints) Capabilities() []int {
 	if t.selector == "" && !t.ofInterface {
 		return nil

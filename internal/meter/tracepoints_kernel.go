@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A tracepoint is one that some kernels have, and the program in bpf/tracepoints.c that reads it.
+// A tracepoint of some kernels, and the program in bpf/tracepoints.c that reads it.
 type tracepoint struct {
 	name    string
 	event   Event

@@ -14,23 +14,23 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// A Record is a single event.
+// A Record is a single event of a tracepoint, with details that the counters do not have.
 type Record struct {
 	Time     time.Time // of the event, CLOCK_REALTIME, exact to about a microsecond
 	CPU      int
 	Case     Case
-	Count    EventCount // what this event adds to the counters
+	Count    EventCount // the event's part of the counters
 	Program  uint32     // id; 0 = the tracepoint does not name it
-	Index    uint32     // Redirect, RedirectErr: the target: an interface, or an entry of Case.MapID
-	Verdict  uint32     // Exception: what the program returned
+	Index    uint32     // the target of a redirect: an interface, or an entry of Case.MapID
+	Verdict  uint32     // Exception: the program's return value
 	MemoryID uint32     // MemConnect, MemDisconnect, MemReturnFailed
 }
 
 // recordReader reads the ring of single events.
 type recordReader struct {
 	*ringbuf.Reader
-	raw   ringbuf.Record
-	clock machine.WallClock
+	buffer ringbuf.Record // reused by each Next
+	clock  machine.WallClock
 }
 
 func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
@@ -46,23 +46,24 @@ func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
 }
 
 // Next waits for the next event and returns it. The events of one CPU come in order. Only one
-// goroutine may call it at a time. The error is [os.ErrClosed] after the last event before Stop,
-// and without TracepointOptions.Record.
+// goroutine may call it at a time. After Stop it returns the events that came before, and then
+// [os.ErrClosed]. If TracepointOptions.Record is false, it returns that at once.
 func (t *Tracepoints) Next() (Record, error) {
 	if t.reader == nil {
 		return Record{}, os.ErrClosed
 	}
 	r := t.reader
-	if err := r.ReadInto(&r.raw); err != nil {
+	if err := r.ReadInto(&r.buffer); err != nil {
 		if errors.Is(err, ringbuf.ErrFlushed) || errors.Is(err, ringbuf.ErrClosed) {
 			return Record{}, os.ErrClosed
 		}
 		return Record{}, fmt.Errorf("read the ring of the xdp tracepoints: %w", err)
 	}
-	if len(r.raw.RawSample) < int(unsafe.Sizeof(tracepointsRecord{})) {
-		return Record{}, fmt.Errorf("read the ring of the xdp tracepoints: record of %d bytes", len(r.raw.RawSample))
+	sample := r.buffer.RawSample
+	if len(sample) < int(unsafe.Sizeof(tracepointsRecord{})) {
+		return Record{}, fmt.Errorf("read the ring of the xdp tracepoints: record of %d bytes", len(sample))
 	}
-	raw := (*tracepointsRecord)(unsafe.Pointer(&r.raw.RawSample[0]))
+	raw := (*tracepointsRecord)(unsafe.Pointer(&sample[0]))
 	at, err := r.clock.TimeOf(raw.TimeNs)
 	if err != nil {
 		return Record{}, err
@@ -75,7 +76,7 @@ func (t *Tracepoints) Next() (Record, error) {
 		Program:  raw.Program,
 		MemoryID: raw.Memory,
 	}
-	rec.Case.Message = Text(raw.Message[:])
+	rec.Case.Message = Text(raw.Message[:]) // not in the key, because it is long
 	if rec.Case.Event == Exception {
 		rec.Verdict = raw.Index
 	} else {

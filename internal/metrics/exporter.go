@@ -16,8 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/peer"
 )
 
-// An Exporter serves the metrics of a command over HTTP. Serve and Close may be called on a nil
-// Exporter, which serves no metrics.
+// An Exporter serves the metrics of a command over HTTP, and a page about them. Serve and Close may
+// be called on a nil Exporter, which serves no metrics.
 type Exporter struct {
 	listener net.Listener
 	clients  connections
@@ -49,6 +49,7 @@ func (e *Exporter) Serve(g prometheus.Gatherer) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", checkHost(promhttp.HandlerFor(g, promhttp.HandlerOpts{})))
+	mux.Handle("GET /{$}", checkHost(&livePage{gatherer: g}))
 	e.server = &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,

@@ -31,7 +31,7 @@ func (s *Set[S]) Sum(name, help string, value func(snapshot S) float64) {
 }
 
 // Tallies adds the counters xdpcap_NAME_packets_total and xdpcap_NAME_bytes_total, of which name is
-// the first. each says what values calls send for: "by protocol".
+// the first. each describes the values that calls send for: "by protocol".
 func (s *Set[S]) Tallies(name, each string, labels []string, values func(snapshot S, send func(meter.Tally, ...string))) {
 	part := func(of func(meter.Tally) uint64) func(S, SendValue) {
 		return func(snapshot S, send SendValue) {

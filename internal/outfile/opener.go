@@ -48,7 +48,7 @@ func (o *Opener) Open(path string, open func(Trust) error) error {
 		return err
 	}
 	direct := o.OpenDirect(path, open)
-	if direct == nil || errors.Is(direct, ErrUntrusted) {
+	if direct == nil || errors.Is(direct, errUntrusted) {
 		return direct
 	}
 	return fmt.Errorf("as %s: %w", o.Who, err)

@@ -80,7 +80,7 @@ func TestOpenerErrors(t *testing.T) {
 	}{
 		"no permission at all": {errAsUser, errAsUser, "as somebody: open it: permission denied"},
 		"a link":               {errAsUser, syscall.ELOOP, "as somebody: open it: permission denied"},
-		"not trusted":          {errAsUser, ErrUntrusted, ErrUntrusted.Error()},
+		"not trusted":          {errAsUser, errUntrusted, errUntrusted.Error()},
 		"not the permission":   {elsewhere, nil, elsewhere.Error()},
 	} {
 		isDirect := false

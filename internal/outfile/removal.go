@@ -42,10 +42,10 @@ const maxExec = 100 * time.Millisecond
 
 // Frees reports whether the file's room becomes free once the file is closed here, given that this
 // many of its names stay. It does not if another program has it open, or if it has more names than
-// that. If the file system cannot report who has a file open, Frees assumes that no other process
-// has. A process that starts, such as a command of -z, holds this process's open files until its
-// exec. No other process opens a finished file for writing, so Frees waits while the file is open
-// for writing.
+// that. If the file system cannot report who has a file open, Frees assumes that it is not open
+// elsewhere. A process that starts, such as a command of -z, holds this process's open files until
+// its exec. No other process opens a finished file for writing, so Frees waits while the file is
+// open for writing.
 func (r *Removal) Frees(names uint64) bool {
 	info, err := r.Stat()
 	if err != nil || uint64(info.Sys().(*syscall.Stat_t).Nlink) > names {

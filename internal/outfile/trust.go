@@ -13,8 +13,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/errkind"
 )
 
-// ErrUntrusted is the kind of error for a file that the kernel would open but a Trust rejects.
-var ErrUntrusted = errors.New("the file is not trusted")
+// errUntrusted is the kind of error for a file that the kernel would open but a Trust rejects.
+var errUntrusted = errors.New("the file is not trusted")
 
 // A Trust is the set of files to which a process may write if it has more rights than the user for
 // whom it writes. The zero value trusts all files.
@@ -154,10 +154,10 @@ func (t *Trust) check(f *os.File) error {
 		return t.checkDevice(f, info)
 	case !regular && info.Mode().Type() != os.ModeNamedPipe:
 	case t.Owners != nil && !slices.Contains(t.Owners, int(is.Uid)):
-		return errkind.Errorf(ErrUntrusted, "open %s: it belongs to another user, with id %d, who can read what is written to it: "+
+		return errkind.Errorf(errUntrusted, "open %s: it belongs to another user, with id %d, who can read what is written to it: "+
 			"remove it, or choose another file", f.Name(), is.Uid)
 	case t.NoLinks && regular && is.Nlink > 1:
-		return errkind.Errorf(ErrUntrusted, "open %s: it has a second name (hard link), so it may be somebody else's file: "+
+		return errkind.Errorf(errUntrusted, "open %s: it has a second name (hard link), so it may be somebody else's file: "+
 			"remove it, or choose another file", f.Name())
 	}
 	return nil
@@ -175,7 +175,7 @@ func (t *Trust) checkDevice(f *os.File, is os.FileInfo) error {
 	}
 	defer named.Close()
 	if at, err := named.Stat(); err != nil || !os.SameFile(is, at) {
-		return errkind.Errorf(ErrUntrusted, "open %s: it was replaced meanwhile: choose another file", f.Name())
+		return errkind.Errorf(errUntrusted, "open %s: it was replaced meanwhile: choose another file", f.Name())
 	}
 	return nil
 }

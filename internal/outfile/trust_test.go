@@ -51,8 +51,8 @@ func TestTrustNoLinks(t *testing.T) {
 		f, err := Open(filepath.Join(dir, name), Options{Trust: Trust{NoLinks: true}})
 		if want != "" {
 			checkError(t, err, "open "+filepath.Join(dir, name)+": ", want)
-			if got := errors.Is(err, ErrUntrusted); got != (name == "second") {
-				t.Errorf("%s: it is of the kind ErrUntrusted: %v", name, got)
+			if got := errors.Is(err, errUntrusted); got != (name == "second") {
+				t.Errorf("%s: it is of the kind errUntrusted: %v", name, got)
 			}
 			continue
 		}
@@ -86,7 +86,7 @@ func TestTrustOwners(t *testing.T) {
 	must(t, os.Chown(path, 1234, 1234))
 	_, err := Open(path, Options{Trust: Trust{Owners: []int{0, 1235}}})
 	checkError(t, err, "it belongs to another user, with id 1234")
-	if !errors.Is(err, ErrUntrusted) {
+	if !errors.Is(err, errUntrusted) {
 		t.Errorf("the error %v is of another kind", err)
 	}
 	device := path + ".device"

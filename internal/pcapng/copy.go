@@ -1,6 +1,9 @@
 package pcapng
 
-import "slices"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Copying a block keeps all its options, including options that this package cannot parse.
 
@@ -40,6 +43,29 @@ func Renumber(raw []byte, to uint32) bool {
 // Unlimit sets the snapshot length in a little-endian block of an interface to 0: no limit.
 func Unlimit(raw []byte) { le.PutUint32(raw[12:], 0) }
 
+// PrefixName returns a copy of the block of an interface whose name has a prefix. Of a big-endian
+// block it returns the block itself.
+func PrefixName(b Block, prefix string) Block {
+	if b.Big {
+		return b
+	}
+	at := b.optionsAt()
+	raw, options := slices.Clone(b.Raw[:min(at, len(b.Raw)-4)]), b.options(at)
+	for {
+		code, value, ok := options.next()
+		if !ok {
+			break
+		}
+		if code == ifName && len(prefix)+len(value) <= maxOption {
+			value = append([]byte(prefix), value...)
+		}
+		raw = le.AppendUint32(raw, uint32(code)|uint32(len(value))<<16)
+		raw = pad(append(raw, value...), len(value))
+	}
+	b.Raw = finish(raw, 0, at)
+	return b
+}
+
 // EndOpenly sets the length in a section header to unknown, because a copy may omit blocks.
 func EndOpenly(raw []byte) {
 	for i := range 8 {
@@ -51,13 +77,13 @@ func EndOpenly(raw []byte) {
 // the other options of the first section and the comments of all. If a section's other options
 // differ from the first's, a comment with these comes before its own comments.
 func AppendMergedSection(b []byte, names []string, sections []Block) []byte {
-	first := ParseSection(sections[0])
+	first := parseSection(sections[0])
 	start := len(b)
 	b = AppendSection(b, &Section{})
 	b = b[:len(b)-4] // the options come before the final length
 	options := len(b)
 	for i, one := range sections {
-		if own := ParseSection(one); i > 0 && (own.Hardware != first.Hardware || own.OS != first.OS || own.Application != first.Application) {
+		if own := parseSection(one); i > 0 && (own.Hardware != first.Hardware || own.OS != first.OS || own.Application != first.Application) {
 			b = appendString(b, optComment, names[i]+": "+own.Application+" on "+own.OS+", "+own.Hardware)
 		}
 		for _, c := range one.Comments() {
@@ -185,4 +211,28 @@ func (t swapper) option(blockType uint32, code uint16, value []byte, at int) {
 			t.swap(at, len(value))
 		}
 	}
+}
+
+// ConvertTimes replaces the times of a packet or of statistics, in units of the interface's Clock.
+func (b *Block) ConvertTimes(convert func(uint64) uint64) {
+	replace := func(at []byte) { putTime(at, convert(timeOf(at, b.Big)), b.Big) }
+	replace(b.Raw[12:])
+	if b.Type != blockStatistics {
+		return
+	}
+	o := b.options(b.optionsAt())
+	for code, value, ok := o.next(); ok; code, value, ok = o.next() {
+		if (code == isbStartTime || code == isbEndTime) && len(value) == 8 {
+			replace(value)
+		}
+	}
+}
+
+func putTime(b []byte, stamp uint64, big bool) {
+	order := binary.ByteOrder(le)
+	if big {
+		order = binary.BigEndian
+	}
+	order.PutUint32(b, uint32(stamp>>32))
+	order.PutUint32(b[4:], uint32(stamp))
 }

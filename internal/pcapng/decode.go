@@ -222,8 +222,8 @@ func (b *Block) EachComment() iter.Seq[[]byte] {
 	}
 }
 
-// ParseSection reads the texts of a Section Header Block. Comment is the first of its comments.
-func ParseSection(b Block) (s Section) {
+// parseSection reads the texts of a Section Header Block. Comment is the first of its comments.
+func parseSection(b Block) (s Section) {
 	o := b.options(b.optionsAt())
 	for code, value, ok := o.next(); ok; code, value, ok = o.next() {
 		switch text := string(value); {
@@ -257,6 +257,8 @@ func ParseInterface(b Block) (Interface, Clock) {
 			if mask := net.IPMask(value[4:]); isPrefix(mask) {
 				i.Netmask = slices.Clone(mask)
 			}
+		case code == ifFilter && len(value) > 0 && value[0] == filterExpression:
+			i.Filter = string(value[1:])
 		case code == ifTSResol && len(value) == 1:
 			resolution = value[0]
 		case code == ifTSOffset && len(value) == 8:

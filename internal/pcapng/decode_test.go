@@ -33,7 +33,7 @@ func blocksOf(t testing.TB, file []byte) (blocks []Block) {
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	blocks := blocksOf(t, sampleFile())
-	section := ParseSection(blocks[0])
+	section := parseSection(blocks[0])
 	if want := (Section{Hardware: "x86_64", OS: "Linux 6.12", Application: "xdpcap test", Comment: "grüße"}); section != want {
 		t.Errorf("%+v", section)
 	}
@@ -63,7 +63,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// BigEndian turns the numbers of a little-endian file around: turning is its own inverse.
+// bigEndian turns the numbers of a little-endian file around: turning is its own inverse.
 func bigEndian(t testing.TB, file []byte) (big []byte) {
 	for _, b := range blocksOf(t, file) {
 		raw := bytes.Clone(b.Raw)
@@ -171,7 +171,7 @@ func TestMergedSection(t *testing.T) {
 	if diff := cmp.Diff([]string{"first", "two: c on b, x", "second", "first"}, merged.Comments()); diff != "" {
 		t.Error(diff)
 	}
-	if s := ParseSection(merged); s.Hardware != "a" || s.OS != "b" || s.Application != "c" || merged.Big {
+	if s := parseSection(merged); s.Hardware != "a" || s.OS != "b" || s.Application != "c" || merged.Big {
 		t.Errorf("%+v", s)
 	}
 }

@@ -3,7 +3,7 @@ package pcapng
 // Classic pcap (draft-ietf-opsawg-pcap) is written in little-endian byte order, too. The format has
 // only packets, all of one link type.
 
-// A PcapUnit is that of time stamps, in ns. A file's first bytes tell which it is.
+// A PcapUnit is that of time stamps, in ns. A file's first bytes determine it.
 type PcapUnit uint64
 
 const (
@@ -11,7 +11,7 @@ const (
 	PcapMicroseconds PcapUnit = 1000 // some programs read no other
 )
 
-// AppendPcapHeader appends what a file begins with. snapLen is the most bytes of a packet that are
+// AppendPcapHeader appends the header of a file. snapLen is the most bytes of a packet that are
 // written; linkType is a number of LINKTYPE_.
 func AppendPcapHeader(b []byte, u PcapUnit, snapLen uint32, linkType uint16) []byte {
 	magic := uint32(0xa1b23c4d)

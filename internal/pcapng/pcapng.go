@@ -209,8 +209,8 @@ func AppendPacket(b []byte, p *Packet) []byte {
 	return finish(b, start, options)
 }
 
-// Statistics is an Interface Statistics Block. The counters are cumulative from Start. All that are
-// Known are written, even if they are 0.
+// Statistics is an Interface Statistics Block. The counters are cumulative from Start. Every
+// counter in Known is written, even if it is 0.
 type Statistics struct {
 	Interface uint32 // position of the interface in the section
 	Time      uint64 // when the counters were read, ns since the Unix epoch

@@ -19,6 +19,8 @@ type Remarks struct {
 	// function that did so, at most maxCause bytes long; a nil Reason = omitted. Without a
 	// Location, Reason is that of the program that dropped the packet.
 	Reason, Location []byte
+
+	Device []byte // the interface that has lost it; nil = omitted
 }
 
 // The words of remarks. Each remark is a comment of its own. The value comes after the first part.
@@ -28,6 +30,7 @@ const (
 	gsoWord                 = "GSO size "
 	runWord, runEnd         = "the program ran ", " ns"
 	causeWord, locationWord = "thrown away: ", " in "
+	deviceWord              = "thrown away at "
 	reasonWord              = "the program's reason: "
 )
 
@@ -73,12 +76,15 @@ func (r *Remarks) append(b []byte, verdict uint32) []byte {
 			return append(append(append(append(b, causeWord...), r.Reason...), locationWord...), r.Location...)
 		})
 	}
+	if r.Device != nil {
+		b = appendComment(b, func(b []byte) []byte { return append(append(b, deviceWord...), r.Device...) })
+	}
 	return b
 }
 
 // isEmpty reports whether there is no remark, which is so for most packets.
 func (r *Remarks) isEmpty() bool {
-	return r.SetBack == 0 && r.Weight <= 1 && r.Outlet == nil && r.GSOSize|r.RunTime == 0 && r.Reason == nil
+	return r.SetBack == 0 && r.Weight <= 1 && r.Outlet == nil && r.GSOSize|r.RunTime == 0 && r.Reason == nil && r.Device == nil
 }
 
 // appendComment appends an opt_comment with a short text that is never truncated.
@@ -92,7 +98,7 @@ func appendComment(b []byte, text func([]byte) []byte) []byte {
 
 // parse reads the remark in a comment, unless an earlier comment had the same remark: comments that
 // people add to a packet come after the remarks. For an outlet it returns the verdict that sends
-// the packet there. Outlet, Reason and Location then refer to the comment's bytes.
+// the packet there. Outlet, Reason, Location and Device then refer to the comment's bytes.
 func (r *Remarks) parse(comment []byte) (verdict uint32) {
 	if number, ok := bytes.CutPrefix(comment, []byte(weightWord)); ok {
 		if n := parseUint(number); n > 0 && r.Weight == 0 {
@@ -116,6 +122,8 @@ func (r *Remarks) parse(comment []byte) (verdict uint32) {
 		}
 	} else if text, ok := bytes.CutPrefix(comment, []byte(reasonWord)); ok && r.Reason == nil && isName(text) {
 		r.Reason = text
+	} else if text, ok := bytes.CutPrefix(comment, []byte(deviceWord)); ok && r.Device == nil {
+		r.Device = text
 	}
 	for v, word := range outletWords {
 		if to, ok := bytes.CutPrefix(comment, []byte(word)); ok && word != "" && r.Outlet == nil {

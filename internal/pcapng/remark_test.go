@@ -41,6 +41,7 @@ func TestRemarks(t *testing.T) {
 		{Packet{Remarks: Remarks{Reason: []byte("reason 7 of subsystem 3"), Location: []byte("tcp_v4_rcv")}}, []string{"thrown away: reason 7 of subsystem 3 in tcp_v4_rcv"},
 			Remarks{Reason: []byte("reason 7 of subsystem 3"), Location: []byte("tcp_v4_rcv")}},
 		{Packet{Verdict: 1, Fields: HasVerdict, Remarks: Remarks{Reason: []byte("REASON_BLOCKED")}}, []string{"the program's reason: REASON_BLOCKED"}, Remarks{Reason: []byte("REASON_BLOCKED")}},
+		{Packet{Remarks: Remarks{Device: []byte("eth0")}}, []string{"thrown away at eth0"}, Remarks{Device: []byte("eth0")}},
 		{Packet{Comments: reasons}, reasons, Remarks{Reason: []byte("77")}},
 		{Packet{Comments: causes}, causes, Remarks{Reason: []byte("NO_SOCKET"), Location: []byte("0xffffffff81000000")}},
 	} {

@@ -37,7 +37,7 @@ const (
 )
 
 // flags returns the epb_flags of a packet to an address. A sent packet to a single station is
-// Unicast, whatever the station.
+// Unicast, even if the station is another one.
 func (t *Template) flags(to uint64) uint32 {
 	switch {
 	case to == broadcast:

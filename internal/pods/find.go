@@ -3,7 +3,6 @@ package pods
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/xdpcap/xdpcap/internal/spelling"
@@ -27,6 +26,9 @@ func find(root, name string) (Pod, error) {
 		default:
 			return p, p.check()
 		}
+	}
+	if all == nil && unread != nil && !strings.Contains(name, "/") {
+		return Pod{}, fmt.Errorf("must be NAMESPACE/NAME, such as default/%s", name)
 	}
 	if all == nil && unread != nil {
 		return Pod{}, unread
@@ -83,5 +85,5 @@ func isNear(p Pod, name string) bool {
 	}
 	sameSpace := namespace == "" || namespace == p.Namespace
 	return pod == p.Name || sameSpace && pod != "" && strings.HasPrefix(p.Name, pod) ||
-		slices.Contains([]int{1, 2}, spelling.Distance(name, p.String()))
+		len(spelling.Nearest(name, []string{p.String()})) > 0
 }

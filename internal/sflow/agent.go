@@ -208,7 +208,7 @@ func (a *Agent) sample(p *capture.Packet) {
 	}
 	if s.isDiscarded(p) {
 		d := a.specialFor(len(packet.Data) + maxDiscard)
-		d.addDiscard(int(p.Source), s.discard(p, packet, a.causeNames), p.Weight)
+		d.addDiscard(int(p.Source), a.discard(s, p, packet), p.Weight)
 		a.counts.discards.Add(1)
 		if !s.flows {
 			in = d

@@ -92,13 +92,10 @@ func (a *Agent) forget(i int, final capture.Account) {
 // is of a packet that an interface receives or sends.
 func (a *Agent) add(i int) {
 	s := *a.list.Of(i)
-	if a.known[s.Index] == nil {
-		a.known[s.Index] = &dataSource{id: Source{Index: uint32(s.Index)}}
-	}
 	at := direction{s.Index, s.Arrival, s.Direction()}
 	own := source{
 		Source:   &s,
-		data:     a.known[s.Index],
+		data:     a.dataOf(s.Index),
 		flows:    !a.sampled[at] && !s.Hook.Loses() && !a.description.Options.StackDrops,
 		discards: s.HasVerdict() || s.Hook == capture.UnknownHook,
 		scale:    newScale(&a.description.Options),
@@ -112,6 +109,14 @@ func (a *Agent) add(i int) {
 	}
 	a.sources[i] = own
 	a.sampled[at] = a.sampled[at] || own.flows
+}
+
+// dataOf returns the data source of an interface.
+func (a *Agent) dataOf(index int) *dataSource {
+	if a.known[index] == nil {
+		a.known[index] = &dataSource{id: Source{Index: uint32(index)}}
+	}
+	return a.known[index]
 }
 
 // setPolled makes poll read the counters of the interfaces of all current sources.
@@ -199,19 +204,23 @@ func (s *source) isDiscarded(p *capture.Packet) bool {
 		return true
 	}
 	v, known := s.VerdictOf(p)
-	return s.discards && known && (v == capture.Drop || v == capture.Aborted)
+	return s.discards && known && v.Discards()
 }
 
-// discard returns the notification of a discarded packet. names are CauseNames of the session.
-func (s *source) discard(p *capture.Packet, packet Packet, names func(source uint16, f *capture.Facts) (reason, location string)) Discard {
-	s.data.discardNumber++
+// discard returns the notification of a discarded packet of a source.
+func (a *Agent) discard(s *source, p *capture.Packet, packet Packet) Discard {
+	data := s.data
+	if s.File == "" && p.Device() != 0 { // files record its name alone
+		data = a.dataOf(p.Device().Index())
+	}
+	data.discardNumber++
 	d := Discard{
-		Sequence: s.data.discardNumber,
-		Source:   s.data.id,
+		Sequence: data.discardNumber,
+		Source:   data.id,
 		Packet:   packet,
 	}
 	if s.Hook.Loses() { // the packet may have been on its way in, or on its way out
-		d.Linux, d.Function = names(p.Source, p.Facts)
+		d.Linux, d.Function = a.causeNames(p.Source, p.Facts)
 		d.Reason = reasonOf(d.Linux, d.Function)
 		return d
 	}

@@ -39,15 +39,26 @@ func checkEgress() Check {
 	return Check{Key: key, Answer: Yes, Reason: "by " + kind.String()}
 }
 
-// egressOnce is what checkEgress finds at first.
+// egressOnce is the result of checkEgress, which runs once.
 var egressOnce = sync.OnceValue(checkEgress)
 
-// AtTC checks whether programs can see at tc what an interface receives or sends.
+// AtTC checks whether programs can see at tc the packets that an interface receives or sends.
 func AtTC(ifi xdp.Interface) Check {
 	return atInterface(egressOnce(), func() Check { return qdisc(ifi) })
 }
 
-// atInterface returns what the kernel's check means for an interface: clsact needs room there.
+// PrefersTC reports whether the packets that an interface receives are better seen at tc ingress
+// than at XDP: no XDP program runs there, and it is no card whose driver has native XDP. A program
+// at XDP would take offloads away from a veth's other end.
+func PrefersTC(ifi xdp.Interface) bool {
+	if len(ifi.Programs) > 0 {
+		return false
+	}
+	isCard := ifi.IsHardware() && NativeXDP(ifi).Answer != No
+	return !isCard && AtTC(ifi).Answer != No
+}
+
+// atInterface returns the meaning of the kernel's check for an interface: clsact needs room there.
 func atInterface(kernel Check, qdisc func() Check) Check {
 	if kernel.Answer == Yes && kernel.Reason == "by "+tc.Clsact.String() {
 		if c := qdisc(); c.Answer == No {

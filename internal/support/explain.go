@@ -32,6 +32,8 @@ func ExplainLoad(tried string, err error) error {
 		return fmt.Errorf("%s: %w %s: %s", tried, unix.EPERM, refused.why, refused.remedy("bpf"))
 	case errors.Is(err, unix.ENOMEM):
 		return fmt.Errorf("%s: %w: %s", tried, unix.ENOMEM, addressSpace())
+	case !errors.Is(err, unix.EMFILE) && mayOpenFew():
+		return fmt.Errorf("%s: %w, perhaps because of %w", tried, err, unix.EMFILE)
 	case isLogged(err, "JIT is required"):
 		return fmt.Errorf("%s: %s, without which no program can call the kernel's functions: %s", tried, jitOff, turnJITOn)
 	}
@@ -39,6 +41,13 @@ func ExplainLoad(tried string, err error) error {
 		return fmt.Errorf("%s: %w: this needs Linux 6.1 or later", tried, err)
 	}
 	return fmt.Errorf("%s: %w", tried, err)
+}
+
+// mayOpenFew reports whether the limit of open files is so low that it may be the cause of any
+// error of loading: the library also reports it as a feature that the kernel lacks.
+func mayOpenFew() bool {
+	var limit unix.Rlimit
+	return unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Cur < 128
 }
 
 const (
@@ -125,6 +134,9 @@ func (c circumstances) explainTracing(err error) *xdp.TracingError {
 	case errors.Is(err, unix.EPERM):
 		e.Reason = "this kernel refuses fentry and fexit programs (" + unix.EPERM.Error() + ") " + c.refused.why
 		e.Remedy, e.Kind = c.refused.remedy("bpf"), ErrTracingRefused
+		if c.refused.allow == "" {
+			e.Remedy = tracingKernels
+		}
 	case errors.Is(err, unix.EBUSY):
 		e.Reason = "another program has taken its place (freplace)"
 		e.Remedy = "trace that one"
@@ -142,6 +154,10 @@ func (c circumstances) explainTracing(err error) *xdp.TracingError {
 	}
 	return e
 }
+
+// tracingKernels are kernels that permit fentry and fexit. It is no option of the configuration:
+// those that refuse them may have all that tracing needs.
+const tracingKernels = "use a kernel that permits them, unless it is locked down: those of Debian 12 and 13, Ubuntu 24.04 and Fedora do"
 
 // A refusal is a possible cause of EPERM although the capabilities are held.
 type refusal struct {

@@ -15,6 +15,7 @@ const (
 	FeatureGeneric = "capture_generic"        // by a program of its own, in the kernel's stack
 	FeatureBeside  = "capture_beside_program" // by tracing a running program
 	FeatureHook    = "hook"                   // by programs in a hook map
+	FeatureTC      = "capture_tc"             // packets that an interface receives, at tc ingress
 	FeatureSent    = "capture_sent"           // packets that an interface sends, at its egress
 	FeatureFilter  = "filter"                 // filters that run in the kernel
 	FeatureFlows   = "sample_flows"           // choosing packets by their flow
@@ -49,7 +50,8 @@ func (r *Report) features(l limits) Checks {
 		all(FeatureGeneric, load, r.port(), vacant),
 		beside,
 		all(FeatureHook, load, k.Get("prog_array"), pinning(l)),
-		r.sent(rings),
+		r.atTC(FeatureTC, rings),
+		r.atTC(FeatureSent, rings),
 		all(FeatureFilter, rights, k.Get("xdp"), k.Get("isa_v3")),
 		all(FeatureFlows, rights, k.Get("xdp"), k.Get("lru_hash"), k.Get("xdp_helpers")),
 		r.meters(trace),
@@ -68,11 +70,11 @@ func (r *Report) Tracing() Check {
 		r.openPrograms(), r.target())
 }
 
-// sent checks whether packets that the interface sends can be captured. The reason of a yes is the
-// kind of attachment.
-func (r *Report) sent(rings Check) Check {
+// atTC checks whether packets can be captured at tc, which has the same needs in both directions.
+// The reason of a yes is the kind of attachment.
+func (r *Report) atTC(key string, rings Check) Check {
 	egress := r.egress()
-	c := all(FeatureSent, r.rights(), egress, rings, r.port())
+	c := all(key, r.rights(), egress, rings, r.port())
 	if c.Answer == Yes {
 		c.Reason = egress.Reason
 	}

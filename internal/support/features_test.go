@@ -85,13 +85,13 @@ func TestFeatures(t *testing.T) {
 		{"no shared memory", lacks("shared_rings"), true, answers{FeatureRing: lack("shared_rings")}},
 		{"no rings at all", func(r *Report, l *limits) { lacks("perf_event")(r, l); lacks("shared_rings")(r, l) }, false, answers{
 			FeatureNative: lack("perf_event"), FeatureGeneric: lack("perf_event"), FeatureHook: lack("perf_event"),
-			FeatureBeside: lack("perf_event"), FeatureSent: lack("perf_event"), FeaturePerf: lack("perf_event"), FeatureRing: lack("shared_rings")}},
-		{"no egress", lacks("egress"), true, answers{FeatureSent: lack("egress")}},
-		{"egress by clsact", clsact, true, answers{FeatureSent: {Answer: Yes, Reason: "by clsact"}}},
+			FeatureBeside: lack("perf_event"), FeatureTC: lack("perf_event"), FeatureSent: lack("perf_event"), FeaturePerf: lack("perf_event"), FeatureRing: lack("shared_rings")}},
+		{"no egress", lacks("egress"), true, answers{FeatureTC: lack("egress"), FeatureSent: lack("egress")}},
+		{"egress by clsact", clsact, true, answers{FeatureTC: {Answer: Yes, Reason: "by clsact"}, FeatureSent: {Answer: Yes, Reason: "by clsact"}}},
 		{"another qdisc in the place of clsact", func(r *Report, l *limits) {
 			clsact(r, l)
 			r.Interface.qdisc = no("", "another qdisc", "")
-		}, true, answers{FeatureSent: no("", "another qdisc", "")}},
+		}, true, answers{FeatureTC: no("", "another qdisc", ""), FeatureSent: no("", "another qdisc", "")}},
 		{"another qdisc, and no need of clsact", func(r *Report, l *limits) {
 			r.Interface.qdisc = no("", "another qdisc", "")
 		}, true, nil},
@@ -102,7 +102,7 @@ func TestFeatures(t *testing.T) {
 		{"no BPF file system", func(_ *Report, l *limits) { l.bpfFS = false }, true,
 			answers{FeatureHook: no("", "no BPF file system is mounted", "mount -t bpf bpf /sys/fs/bpf")}},
 		{"no capability", func(r *Report, _ *limits) { r.Privileges.Missing = []string{"CAP_BPF"} }, false, answers{
-			FeatureNative: missing, FeatureGeneric: missing, FeatureBeside: missing, FeatureHook: missing, FeatureSent: missing, FeatureFilter: missing,
+			FeatureNative: missing, FeatureGeneric: missing, FeatureBeside: missing, FeatureHook: missing, FeatureTC: missing, FeatureSent: missing, FeatureFilter: missing,
 			FeatureFlows: missing, FeatureMeters: missing, FeatureLatency: missing, FeatureMonitor: missing,
 			FeaturePerf: missing, FeatureRing: missing}},
 		{"no CAP_SYS_ADMIN", func(r *Report, _ *limits) { r.Privileges.held = 0 }, true,
@@ -119,7 +119,7 @@ func TestFeatures(t *testing.T) {
 		{"occupied, no CAP_SYS_ADMIN", func(r *Report, l *limits) { occupy(r, l); r.Privileges.held = 0 }, false, answers{
 			FeatureNative: stuck, FeatureGeneric: stuck, FeatureBeside: hidden, FeatureMeters: hidden, FeatureLatency: hidden}},
 		{"down", func(r *Report, _ *limits) { r.Interface.Up = false }, false,
-			answers{FeatureNative: down, FeatureGeneric: down, FeatureBeside: down, FeatureSent: down, FeatureMeters: down, FeatureLatency: down}},
+			answers{FeatureNative: down, FeatureGeneric: down, FeatureBeside: down, FeatureTC: down, FeatureSent: down, FeatureMeters: down, FeatureLatency: down}},
 		{"no native mode", func(r *Report, _ *limits) { r.Interface.Native = no("native_xdp", "none", "generic") }, true,
 			answers{FeatureNative: no("", "none", "generic")}},
 		{"an MTU beyond one buffer", func(r *Report, _ *limits) {
@@ -137,7 +137,7 @@ func TestFeatures(t *testing.T) {
 			test.change(r, &l)
 			r.decide(l)
 			var want Checks
-			for _, key := range []string{FeatureNative, FeatureGeneric, FeatureBeside, FeatureHook, FeatureSent, FeatureFilter, FeatureFlows, FeatureMeters, FeatureLatency, FeatureMonitor, FeaturePerf, FeatureRing} {
+			for _, key := range []string{FeatureNative, FeatureGeneric, FeatureBeside, FeatureHook, FeatureTC, FeatureSent, FeatureFilter, FeatureFlows, FeatureMeters, FeatureLatency, FeatureMonitor, FeaturePerf, FeatureRing} {
 				c, changed := test.want[key]
 				if !changed {
 					c.Answer = Yes

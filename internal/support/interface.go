@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -69,9 +70,9 @@ func probeInterface(ifi xdp.Interface) *Interface {
 	return c
 }
 
-func traceable(p xdp.Program, mode xdp.Mode) Check {
+func traceable(p xdp.Program, mode packet.Mode) Check {
 	const key = "traceable"
-	if mode == xdp.Offload {
+	if mode == packet.Offload {
 		return no(key, "it runs on the network card, out of the kernel's sight", "")
 	}
 	return tracingCheck(key, TryProgram(p.ID))
@@ -90,7 +91,7 @@ func NativeXDP(ifi xdp.Interface) Check { return nativeXDP(ifi, readFeatures(ifi
 func nativeXDP(ifi xdp.Interface, reported netdevFeatures) Check {
 	const key = "native_xdp"
 	switch {
-	case len(ifi.Programs) > 0 && ifi.Mode == xdp.Native:
+	case len(ifi.Programs) > 0 && ifi.Mode == packet.Native:
 		return Check{Key: key, Answer: Yes, Reason: "a program runs in native mode now"}
 	case reported.xdp == nil:
 		return unknown(key, reportedSince+"; a capture takes it if the driver has it")
@@ -104,12 +105,15 @@ func nativeXDP(ifi xdp.Interface, reported netdevFeatures) Check {
 }
 
 // withoutReset are drivers without a card: attaching a program resets no queues.
-var withoutReset = []string{"veth", "tun", "netkit", "virtio_net", "xen-netfront"}
+var withoutReset = []string{"tun", "netkit", "virtio_net", "xen-netfront"}
 
 // attachWarning returns a warning of the effects that attaching a program may have on a driver's
 // traffic.
 func attachWarning(driver string) string {
-	if slices.Contains(withoutReset, driver) {
+	switch {
+	case driver == "veth":
+		return "; while a program runs here, the other end of the pair sends TCP much slower; --at tc avoids that"
+	case slices.Contains(withoutReset, driver):
 		return ""
 	}
 	return "; to attach a program may reset the card's queues, and let the link go down for a second; --at tc attaches nothing in the driver"

@@ -3,6 +3,7 @@ package support
 import (
 	"testing"
 
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -18,13 +19,15 @@ func TestNativeXDP(t *testing.T) {
 		reported netdevFeatures
 		want     Check
 	}{
-		{"runs", xdp.Interface{Programs: runs, Mode: xdp.Native}, netdevFeatures{},
+		{"runs", xdp.Interface{Programs: runs, Mode: packet.Native}, netdevFeatures{},
 			Check{Key: key, Answer: Yes, Reason: "a program runs in native mode now"}},
-		{"runs in another mode", xdp.Interface{Programs: runs, Mode: xdp.Generic}, reported(0),
+		{"runs in another mode", xdp.Interface{Programs: runs, Mode: packet.Generic}, reported(0),
 			Check{Key: key, Answer: No, Reason: "the driver reports none", Kind: errNoNative}},
 		{"an old kernel", xdp.Interface{}, netdevFeatures{},
 			unknown(key, "the kernel tells since 6.3; a capture takes it if the driver has it")},
-		{"reported", xdp.Interface{Driver: "veth"}, reported(netdevXDPActBasic), Check{Key: key, Answer: Yes, Reason: "the driver reports it"}},
+		{"reported", xdp.Interface{Driver: "tun"}, reported(netdevXDPActBasic), Check{Key: key, Answer: Yes, Reason: "the driver reports it"}},
+		{"of a pair", xdp.Interface{Driver: "veth"}, reported(netdevXDPActBasic), Check{Key: key, Answer: Yes,
+			Reason: "the driver reports it; while a program runs here, the other end of the pair sends TCP much slower; --at tc avoids that"}},
 		{"of a card", xdp.Interface{Driver: "ice"}, reported(netdevXDPActBasic), Check{Key: key, Answer: Yes,
 			Reason: "the driver reports it; to attach a program may reset the card's queues, and let the link go down for a second; --at tc attaches nothing in the driver"}},
 		{"veth", xdp.Interface{Name: "veth0", Driver: "veth"}, reported(netdevXDPActRxSG),
@@ -74,5 +77,5 @@ func TestKfuncs(t *testing.T) {
 func TestTraceableOffload(t *testing.T) {
 	t.Parallel()
 	want := no("traceable", "it runs on the network card, out of the kernel's sight", "")
-	expect(t, "offload", want, traceable(xdp.Program{ID: 7}, xdp.Offload))
+	expect(t, "offload", want, traceable(xdp.Program{ID: 7}, packet.Offload))
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"syscall"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
@@ -62,15 +61,28 @@ func readFeatures(ifindex int) (f netdevFeatures) {
 // AskNetdev sends a command of the netlink family "netdev", include/uapi/linux/netdev.h, with flags
 // of netlink(7). It returns the attributes of each answer. If the kernel refuses, the error is a
 // unix.Errno: ENOENT without the family (before 6.3), EOPNOTSUPP without the command.
-func AskNetdev(command byte, flags int, attrs ...*nl.RtAttr) (answers [][]syscall.NetlinkRouteAttr, err error) {
-	family, err := netlink.GenlFamilyGet("netdev")
+func AskNetdev(command byte, flags int, with ...*nl.RtAttr) (answers [][]syscall.NetlinkRouteAttr, err error) {
+	found, err := askFamily(unix.GENL_ID_CTRL, unix.CTRL_CMD_GETFAMILY, 0, nl.NewRtAttr(unix.CTRL_ATTR_FAMILY_NAME, nl.ZeroTerminated("netdev")))
 	if err != nil {
 		return nil, err
 	}
-	req := nl.NewNetlinkRequest(int(family.ID), flags)
-	// The header is a struct genlmsghdr. nl.Genlmsg cannot be used: it is two bytes too short, so
-	// the reserved field would be sent from the memory after it, and this family refuses any value
-	// but zero there.
+	for _, attrs := range found {
+		for _, a := range attrs {
+			if a.Attr.Type == unix.CTRL_ATTR_FAMILY_ID && len(a.Value) == 2 {
+				id := int(binary.NativeEndian.Uint16(a.Value))
+				return askFamily(id, command, flags, with...)
+			}
+		}
+	}
+	return nil, unix.ENOENT
+}
+
+// askFamily sends a command of a family of generic netlink.
+func askFamily(id int, command byte, flags int, attrs ...*nl.RtAttr) (answers [][]syscall.NetlinkRouteAttr, err error) {
+	req := nl.NewNetlinkRequest(id, flags)
+	// The header is a struct genlmsghdr. nl.Genlmsg cannot be used, nor netlink.GenlFamilyGet,
+	// which does: it is two bytes too short, so the reserved field would be sent from the memory
+	// after it, and some families refuse any value but zero there.
 	data := []byte{command, 1, 0, 0}
 	for _, a := range attrs {
 		data = append(data, a.Serialize()...)

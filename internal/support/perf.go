@@ -38,18 +38,6 @@ func OpenPerfRing(cpu, size, watermark int) (event int, memory []byte, err error
 	return event, memory, nil
 }
 
-// ExplainRings explains an error of cilium/ebpf, which hides the kernel's number, on opening perf
-// rings of size bytes for each CPU. It repeats the attempt.
-func ExplainRings(size int, err error) error {
-	if tried := tryPerfRing(size); tried != nil {
-		return tried
-	}
-	if l := findLimits(size); !l.fit() {
-		err = explainMapping(unix.EPERM)
-	}
-	return fmt.Errorf("open perf rings of %d KiB for each CPU: %w", size>>10, err)
-}
-
 // tryPerfRing opens a ring, and closes it again.
 func tryPerfRing(size int) error {
 	for cpu := range maxCPUs {

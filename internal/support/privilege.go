@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
@@ -32,8 +33,12 @@ func privilegeRemedy() string {
 		return "root lacks them here, as in a container: add them to it by --cap-add, " +
 			"or in a pod by securityContext.capabilities"
 	}
+	binary, err := os.Executable()
+	if err != nil {
+		binary = "xdpcap"
+	}
 	return "run it as root (sudo), or give the binary what it needs: " +
-		"sudo setcap cap_bpf,cap_net_admin,cap_perfmon+ep FILE"
+		"sudo setcap cap_bpf,cap_net_admin,cap_perfmon+ep " + escape.ShellWord(binary)
 }
 
 // checkPrivileges returns nil, or an error that names the capabilities that this process lacks to

@@ -214,10 +214,11 @@ func LineWithAllKeys() []byte {
 		ReasonName:   func(uint16, *capture.Facts) string { return "NO_SOCKET" },
 		LocationName: func(capture.Location) string { return "tcp_v4_rcv" },
 	}
-	return jsonline.NewEncoder(&d, nil).Append(nil, &capture.Packet{Data: frame, Facts: &capture.Facts{
+	line := jsonline.NewEncoder(&d, nil).Append(nil, &capture.Packet{Data: frame, Facts: &capture.Facts{
 		Time: LineTime, WireLen: 300, Queue: 3, ID: math.MaxUint64, Dropped: 4, Verdict: capture.Tx, To: 1, GSOSize: 5, Weight: 2,
 		Hash: 0x01020304, HashKind: capture.CardHash, ClockSetBack: 6, RunTime: 7, Reason: 1, Location: 1,
 	}})
+	return bytes.Replace(line, []byte(`,"gso_size":`), []byte(`,"device":"eth0","gso_size":`), 1) // no packet has both to and device
 }
 
 // WaitForFile waits until a recorder has reported a written file, and returns that message.

@@ -49,7 +49,8 @@ func (c *LosingCard) Send(t *testing.T, n int, port uint16) {
 var AttachedAgain = regexp.MustCompile(`xdpcap: of the last (\d+) packets that rx0 has received, its XDP hook has seen none, as if the driver had lost the program: it is attached again\n`)
 
 // Lose lets the card lose the program of a process, which has seen packets, and sends others until
-// the process has attached it again. It returns how many packets have passed by, as that says.
+// the process has attached it again. It returns how many packets have passed by, by the process's
+// own count.
 func (c *LosingCard) Lose(t *testing.T, p *Process, way func(netlink.Link) error) (missed uint64) {
 	t.Helper()
 	InRx(t, c.Pair, way)

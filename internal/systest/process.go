@@ -136,7 +136,7 @@ func StartCommand(t *testing.T, ns *testnet.Namespace, stdout *os.File, cmd *exe
 
 // isCounter reports whether a word is a command whose --json has no file argument.
 func isCounter(word string) bool {
-	return slices.Contains([]string{"stats", "count", "monitor", "drops", "latency", "bench", "probe"}, word)
+	return slices.Contains([]string{"stats", "count", "monitor", "drops", "latency", "replay", "probe"}, word)
 }
 
 func (p *Process) follow(stderr io.Reader) {
@@ -147,7 +147,7 @@ func (p *Process) follow(stderr io.Reader) {
 		p.mu.Lock()
 		p.stderr.WriteString(line)
 		p.mu.Unlock()
-		if strings.Contains(line, "listening on") {
+		if strings.Contains(line, "listening on") || strings.Contains(line, ": counting packets lost") {
 			once.Do(func() { close(p.Ready) })
 		}
 		if err != nil {

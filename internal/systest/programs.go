@@ -181,7 +181,7 @@ func SendRound(t *testing.T, pair *testnet.Pair) (frames [][]byte) {
 }
 
 // mixedFlow is one flow, of which each target passes some packets and drops others: fragments,
-// which are one flow whatever is after their IP header.
+// which are one flow with any data after their IP header.
 func mixedFlow(passed, dropped int) (frames [][]byte) {
 	for i := range passed + dropped {
 		port := uint16(53)

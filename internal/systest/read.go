@@ -113,7 +113,7 @@ func WriteSample(t *testing.T, sources ...capture.Source) writtenFile {
 		if sources[p.Source].Hook == capture.Exit && (p.Verdict == capture.Tx || p.Verdict == capture.Redirect) {
 			p.To = capture.Outlet(i % 5)
 		}
-		if sources[p.Source].Hook == capture.Exit && (p.Verdict == capture.Drop || p.Verdict == capture.Aborted) {
+		if sources[p.Source].Hook == capture.Exit && p.Verdict.Discards() {
 			p.Reason = capture.Reason(i % 3)
 		}
 		w.Packets = append(w.Packets, p)
@@ -188,6 +188,7 @@ type PacketKeys struct {
 	RunTime   uint32    `json:"run_time_ns"`
 	Reason    string    `json:"reason"`
 	Location  string    `json:"location"`
+	Device    string    `json:"device"`
 	Hash      string    `json:"hash"`
 	HashBy    string    `json:"hash_by"`
 	IfIndex   uint32    `json:"ifindex"`

@@ -21,7 +21,8 @@ type (
 	DropsReport   = counters.DropsReport
 	LatencyReport = counters.LatencyReport
 	RuntimeReport = counters.RuntimeReport
-	ProgramReport = inspect.BenchReport
+	ProgramReport = read.MeasuredReport
+	ReplayReport  = read.ReplayReport
 	ReadReport    = read.Report
 	InterfaceKeys = inspect.InterfaceKeys
 	FlowKeys      = read.FlowKeys

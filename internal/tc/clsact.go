@@ -34,7 +34,7 @@ const (
 
 // A clsactFilter is a program in a filter of the qdisc clsact. The kernel keeps the filter when the
 // process dies, so the filter runs a stub, which then does nothing. The next process recognizes a
-// leftover because nobody has claimed its handle.
+// leftover because its handle is not claimed.
 type clsactFilter struct {
 	netlink *netlink.Handle
 	ifindex int
@@ -212,7 +212,7 @@ func (c *clsactFilter) behind() int { return c.before }
 func (c *clsactFilter) check() error {
 	there, err := c.filters(c.at)
 	if err != nil || slices.ContainsFunc(there, c.is) {
-		return nil // an error of the query says nothing about the filter
+		return nil // an error of the query does not mean that the filter is gone
 	}
 	return errors.New("somebody has removed the filter, or the qdisc clsact")
 }

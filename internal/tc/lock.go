@@ -42,8 +42,8 @@ func claimHandle(ifindex int, at Direction, handle uint32) (*claim, error) {
 
 func (c *claim) release() { unix.Close(c.fd) }
 
-// A turn lets one capture at a time attach or detach, so that none removes the qdisc while another
-// adds its filter. It is taken once.
+// A turn lets one capture at a time attach or detach, so that it does not remove the qdisc while
+// another adds its filter. It is taken once.
 type turn struct {
 	fd      int
 	ifindex int

@@ -1,7 +1,7 @@
 // Package tc runs a program of ours for the packets that an interface receives or sends: at its
-// ingress or egress, by tcx (Linux 6.6 and later) or by a filter of the clsact qdisc. It changes
-// nobody's verdict: the program returns -1, which is TCX_NEXT for tcx and TC_ACT_UNSPEC for clsact,
-// so that the next program decides.
+// ingress or egress, by tcx (Linux 6.6 and later) or by a filter of the clsact qdisc. It does not
+// change the verdict of other programs: the program returns -1, which is TCX_NEXT for tcx and
+// TC_ACT_UNSPEC for clsact, so that the next program decides.
 //
 // All functions work in the network namespace of the calling thread. Methods keep using that
 // namespace on any thread.
@@ -38,11 +38,11 @@ func (k Kind) NeedsNetAdmin() bool { return k == Clsact }
 type Direction int
 
 const (
-	Egress  Direction = iota // what the stack sends
-	Ingress                  // what it receives, after XDP
+	Egress  Direction = iota // packets from the stack
+	Ingress                  // received packets, after XDP
 )
 
-// directions has what each Direction is for tcx and clsact.
+// directions has the constants of each Direction for tcx and clsact.
 var directions = [...]struct {
 	name   string
 	tcx    ebpf.AttachType
@@ -79,8 +79,9 @@ type place interface {
 // Attach runs prog, of the type SchedCLS, for every packet that the interface receives or sends,
 // until the Attachment is closed. It uses tcx if the kernel has it, and clsact otherwise. The
 // program is the first to see a packet, except after filters of clsact that have the first priority
-// and are not BPF programs for all protocols: see String. After an error nothing stays attached.
-// The error is an ErrNoKind if the kernel has neither. It needs CAP_NET_ADMIN.
+// and are not BPF programs for all protocols: see String. After an error the program is not
+// attached. The error is an ErrNoKind if the kernel has neither tcx nor clsact. It needs
+// CAP_NET_ADMIN.
 //
 // If a process with a clsact filter is killed, the filter no longer calls the program. The next
 // process that attaches one to the same interface, in the same network namespace, removes it.
@@ -139,7 +140,7 @@ func (a *Attachment) Close() error {
 	return nil
 }
 
-// explainRefusal adds the cause of an error if the kernel's number does not tell it.
+// explainRefusal adds the cause of an error if the kernel's number alone is not clear.
 func explainRefusal(tried string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM):

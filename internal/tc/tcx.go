@@ -15,8 +15,8 @@ import (
 // there, so it goes with the process.
 type tcxLink struct{ link xdp.Link }
 
-// attachTCX puts the program before all others there. A program that comes later may ask to be put
-// before it.
+// attachTCX puts the program before all others there. A program that comes later may request the
+// place before it.
 func attachTCX(prog *ebpf.Program, ifindex int, at Direction) (*tcxLink, error) {
 	l, err := link.AttachTCX(link.TCXOptions{
 		Interface: ifindex,
@@ -38,7 +38,7 @@ func (t *tcxLink) behind() int { return 0 }
 func (t *tcxLink) check() error {
 	info, err := t.link.Info()
 	if err != nil {
-		return nil // an error of the query says nothing about the link
+		return nil // an error of the query does not mean that the link is gone
 	}
 	if tcx := info.TCX(); tcx != nil && tcx.Ifindex == 0 {
 		return errors.New("somebody has detached the tcx link")

@@ -8,7 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// Formatted is a manual page as a terminal shows it, and what groff warns of.
+// Formatted is a manual page as a terminal shows it, and the warnings of groff.
 func Formatted(t *testing.T, text []byte) (shown, warnings string) {
 	t.Helper()
 	testnet.Require(t, "groff")

@@ -12,8 +12,8 @@ import (
 )
 
 // Read returns a text of the project, which is named by its path from the root of the tree. The
-// tests about it are skipped on an emulated machine, where the texts are not, since they ask the
-// kernel for nothing.
+// tests about it are skipped on an emulated machine, which does not have the texts, since they do
+// not depend on the kernel.
 func Read(t *testing.T, name string) string {
 	t.Helper()
 	if testnet.Emulated() {

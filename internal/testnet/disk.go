@@ -36,8 +36,8 @@ func MustFailingDisk(tb TB) string {
 var DiskKinds = []string{"ext4", "xfs", "btrfs", "tmpfs", "overlay"}
 
 // MustDisk returns a directory on a new disk of a kind. It needs root, and for some kinds loop
-// devices and the kind's mkfs. Where the kernel does not have the kind, the test is skipped, also
-// on CI: the kernel decides that, not what is installed.
+// devices and the kind's mkfs. If the kernel does not have the kind, the test is skipped, also on
+// CI: that depends on the kernel, not on the installed packages.
 func MustDisk(tb TB, kind string) string {
 	tb.Helper()
 	RequireRoot(tb)
@@ -69,7 +69,7 @@ func MustDisk(tb TB, kind string) string {
 
 // hasFileSystem reports whether the kernel has a kind of file system, built in or as a module.
 func hasFileSystem(kind string) bool {
-	exec.Command("modprobe", kind).Run() // fails where it is built in and modprobe does not know
+	exec.Command("modprobe", kind).Run() // fails if the kind is built in and modprobe does not find it
 	kinds, _ := os.ReadFile("/proc/filesystems")
 	return slices.Contains(strings.Fields(string(kinds)), kind)
 }

@@ -26,7 +26,7 @@ type Dispatcher struct {
 }
 
 // AttachDispatcher attaches the dispatcher of testdata/target.c to an interface of a namespace.
-// Needs root, and a kernel where extension programs load: one that has fentry.
+// Needs root, and a kernel with fentry, where extension programs load.
 func AttachDispatcher(ns *Namespace, ifname string) (*Dispatcher, error) {
 	d := &Dispatcher{}
 	if err := d.attach(ns, ifname); err != nil {
@@ -109,7 +109,7 @@ func (d *Dispatcher) ID(component int) (uint32, error) {
 func (d *Dispatcher) Close() error {
 	var errs []error
 	if d.link != nil {
-		errs = append(errs, d.link.Close())
+		errs = append(errs, detach(d.link))
 	}
 	for _, l := range d.freplaces {
 		errs = append(errs, l.Close())

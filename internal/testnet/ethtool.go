@@ -1,6 +1,7 @@
 package testnet
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -12,9 +13,19 @@ import (
 // setGRO turns an interface's generic receive offload on, as ethtool -K does. It runs inside the
 // namespace. With GRO a veth polls (NAPI), and only a polling interface accepts redirected frames.
 func setGRO(ifname string) error {
-	value := struct{ cmd, data uint32 }{unix.ETHTOOL_SGRO, 1} // struct ethtool_value
+	return setOffload(ifname, unix.ETHTOOL_SGRO, 1)
+}
+
+// SplitInStack turns an interface's segmentation offload off: it gets TCP's segments one by one. It
+// runs inside the namespace.
+func SplitInStack(ifname string) error {
+	return errors.Join(setOffload(ifname, unix.ETHTOOL_STSO, 0), setOffload(ifname, unix.ETHTOOL_SGSO, 0))
+}
+
+func setOffload(ifname string, command, to uint32) error {
+	value := struct{ cmd, data uint32 }{command, to} // struct ethtool_value
 	if err := ethtool(ifname, unsafe.Pointer(&value)); err != nil {
-		return fmt.Errorf("turn on GRO of %s: %w", ifname, err)
+		return fmt.Errorf("set an offload of %s: %w", ifname, err)
 	}
 	return nil
 }

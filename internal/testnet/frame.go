@@ -1,6 +1,7 @@
 package testnet
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"net"
@@ -33,7 +34,7 @@ type Endpoint struct {
 
 // The ends of a Pair. The MAC addresses are locally administered, the IP addresses are of networks
 // reserved for documentation (RFC 5737, RFC 3849). A Pair has the IP addresses on request only.
-// Nobody may change these variables.
+// Tests must not change these variables.
 var (
 	TxEndpoint = Endpoint{
 		MAC:  net.HardwareAddr{2, 0, 0, 0, 0, 1},
@@ -90,19 +91,20 @@ func Sequence(frame []byte) (seq uint64, ok bool) {
 	return 0, false
 }
 
-// isNumbered says whether an untagged frame of at least SequenceOffset + 8 bytes is a numbered one.
+// isNumbered reports whether an untagged frame of at least SequenceOffset + 8 bytes is a numbered
+// one.
 func isNumbered(frame []byte) bool {
 	return binary.BigEndian.Uint16(frame[12:]) == uint16(layers.EthernetTypeIPv4) &&
 		frame[14] == 0x45 && frame[23] == uint8(layers.IPProtocolUDP) &&
 		binary.BigEndian.Uint16(frame[36:]) == NumberedPort
 }
 
-// ARPRequest asks for the MAC address of Dst, by broadcast.
+// ARPRequest requests the MAC address of Dst, by broadcast.
 func (p Path) ARPRequest() []byte {
 	return p.arp(layers.ARPRequest, net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, make([]byte, 6))
 }
 
-// ARPReply tells Dst the MAC address of Src.
+// ARPReply sends the MAC address of Src to Dst.
 func (p Path) ARPReply() []byte {
 	return p.arp(layers.ARPReply, p.Dst.MAC, p.Dst.MAC)
 }
@@ -243,4 +245,32 @@ func check(err error) {
 	if err != nil {
 		panic(fmt.Sprintf("testnet: build frame: %v", err))
 	}
+}
+
+// Fragments splits a frame of UDP, IPv4 or IPv6, without tags, into two fragments of a datagram.
+// The first one has this many bytes after the IP header, a multiple of 8.
+func Fragments(frame []byte, id uint16, size int) (first, later []byte) {
+	const ethernet, ipv4, ipv6 = 14, 20, 40
+	if frame[12] == 0x86 { // IPv6
+		part := func(data []byte, offset uint16) []byte {
+			b := bytes.Clone(frame[:ethernet+ipv6])
+			binary.BigEndian.PutUint16(b[ethernet+4:], uint16(8+len(data)))
+			b[ethernet+6] = fragment
+			b = append(b, byte(layers.IPProtocolUDP), 0)
+			b = binary.BigEndian.AppendUint16(b, offset)
+			b = binary.BigEndian.AppendUint32(b, uint32(id))
+			return append(b, data...)
+		}
+		data := frame[ethernet+ipv6:]
+		return part(data[:size], 1), part(data[size:], uint16(size))
+	}
+	part := func(data []byte, offset uint16) []byte {
+		b := bytes.Clone(frame[:ethernet+ipv4])
+		binary.BigEndian.PutUint16(b[ethernet+2:], uint16(ipv4+len(data)))
+		binary.BigEndian.PutUint16(b[ethernet+4:], id)
+		binary.BigEndian.PutUint16(b[ethernet+6:], offset)
+		return append(b, data...)
+	}
+	data := frame[ethernet+ipv4:]
+	return part(data[:size], 0x2000), part(data[size:], uint16(size/8))
 }

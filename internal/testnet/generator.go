@@ -20,8 +20,8 @@ import (
 // more.
 const MaxLiveFrame = 3000
 
-// maxRepeat is the most frames that one system call is asked for. The kernel counts them in 32
-// bits, and not exactly.
+// maxRepeat is the maximum number of frames in one system call. The kernel counts them in 32 bits,
+// and not exactly.
 const maxRepeat = 1 << 31
 
 // maxWait is MAX_WAIT_NS in generator.c.
@@ -61,7 +61,7 @@ type GeneratorOptions struct {
 	Batch int
 }
 
-// Result is what a run sent.
+// Result counts the sent frames of a run.
 type Result struct {
 	Sent uint64 // frames handed to the interface, counted in the kernel
 
@@ -102,11 +102,12 @@ func (g *Generator) SetSequence(next uint64) error {
 }
 
 // Run sends frames until Count is reached or ctx is done. The end of ctx is not an error: Result
-// tells how many were sent. Sent includes frames that found the ring of Rx full, which Pair.Stats
-// counts. There are none as long as Rx polls on the CPU that sends. It does so after each batch
-// unless something moves its polling to another CPU: measured on Linux 6.18, for every Batch.
+// has the number of sent frames. Sent includes frames that found the ring of Rx full, which
+// Pair.Stats counts. There are none as long as Rx polls on the CPU that sends. It does so after
+// each batch unless something moves its polling to another CPU: measured on Linux 6.18, for every
+// Batch.
 //
-// While the run waits until the next frame is due, nothing else can run on its CPU, for up to a
+// While the run waits until the next frame is due, no other thread can run on its CPU, for up to a
 // millisecond at a time.
 func (g *Generator) Run(ctx context.Context, opts GeneratorOptions) (Result, error) {
 	g.mu.Lock()
@@ -245,7 +246,7 @@ func (g *Generator) stopWhenDone(ctx context.Context) (wait func()) {
 			return
 		case <-ctx.Done():
 		}
-		// From here on the program sends nothing, and the signal ends the system call. The signal
+		// From here on the program sends no frames, and the signal ends the system call. The signal
 		// is repeated, because one that comes before the call has no effect.
 		if err := g.objs.Stop.Set(uint32(1)); err != nil {
 			panic(err) // impossible: arm has written to the same memory before

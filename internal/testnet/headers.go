@@ -20,8 +20,8 @@ type Headers struct {
 	Fragment            bool // the frame has only a part of a packet
 	Truncated           bool // the frame ends before its protocol is known
 
-	protocolEnd int // bytes of the frame that tell the protocol
-	portsEnd    int // bytes of the frame that tell the ports; 0 = it has none
+	protocolEnd int // bytes of the frame up to the protocol
+	portsEnd    int // bytes of the frame up to the ports; 0 = it has none
 }
 
 // Cut returns the same frame cut to n bytes.
@@ -191,7 +191,7 @@ func decodeHeaders(name string, frame []byte) Headers {
 }
 
 // decodeExtensions also decodes where gopacket stops: after a fragment header, and at the mobility
-// header, which gopacket does not know.
+// header, which gopacket does not have.
 func (h *Headers) decodeExtensions(next layers.IPProtocol, data []byte) (layers.IPProtocol, []byte, bool) {
 	for {
 		at := len(h.Frame) - len(data)

@@ -16,7 +16,7 @@ import (
 )
 
 // Patience is how long a test waits for something that must happen. It only guards against a hang:
-// under load, an emulated machine needs many seconds for what takes milliseconds elsewhere.
+// under load, an emulated machine needs many seconds for a step that takes milliseconds elsewhere.
 const Patience = time.Minute
 
 // Must ends the test if there is an error.
@@ -27,8 +27,8 @@ func Must(tb TB, err error) {
 	}
 }
 
-// WaitFor waits until holds returns true, and ends the test if that takes longer than Patience.
-// what completes the sentence "waited for".
+// WaitFor waits until holds returns true, and ends the test if that takes longer than Patience. The
+// text completes the sentence "waited for".
 func WaitFor(tb TB, what string, holds func() bool) {
 	tb.Helper()
 	for deadline := time.Now().Add(Patience); !holds(); time.Sleep(time.Millisecond) {
@@ -106,8 +106,8 @@ func MustStats(tb TB, p *Pair) PairStats {
 	return s
 }
 
-// MustKnow tells an interface of a namespace the MAC address of another endpoint's IPv4 address.
-// From then on the kernel does not ask for it by ARP.
+// MustKnow gives an interface of a namespace the MAC address of another endpoint's IPv4 address.
+// From then on the kernel sends no ARP requests for it.
 func MustKnow(tb TB, ns *Namespace, index int, other Endpoint) {
 	tb.Helper()
 	err := ns.Do(func() error {
@@ -119,7 +119,7 @@ func MustKnow(tb TB, ns *Namespace, index int, other Endpoint) {
 }
 
 // WaitUp waits until both ends of a pair can send again, after one of them was down. Before that,
-// the kernel drops what they send, and gives no error.
+// the kernel drops packets that they send, and gives no error.
 func WaitUp(tb TB, p *Pair) {
 	tb.Helper()
 	for _, e := range p.ends() {
@@ -158,7 +158,7 @@ func WaitArrived(tb TB, p *Pair, before PairStats, sent uint64) (delivered uint6
 }
 
 // Send sends frames with one system call each, and waits until they have arrived. It sends some at
-// a time, so that Rx's ring has room for them even if nothing takes them out meanwhile.
+// a time, so that Rx's ring has room for them even if they are not taken out meanwhile.
 func Send(tb TB, p *Pair, frames ...[]byte) {
 	tb.Helper()
 	s, err := p.sender()

@@ -14,8 +14,8 @@ import (
 )
 
 // Namespace is a network namespace without a name on disk. After Close, the kernel removes it and
-// its interfaces when the last process and socket in it are gone. A killed program leaves nothing
-// behind.
+// its interfaces when the last process and socket in it are gone. A killed program leaves no
+// namespace behind.
 //
 // Its methods may be called concurrently. Close is called once, after all others.
 type Namespace struct {

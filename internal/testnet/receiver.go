@@ -14,8 +14,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// ReceiverOptions say what else the program of a Receiver does. With the zero value it has only the
-// two instructions that return the verdict.
+// ReceiverOptions are additional functions of the program of a Receiver. With the zero value it has
+// only the two instructions that return the verdict.
 type ReceiverOptions struct {
 	Count bool // count packets and bytes
 
@@ -100,7 +100,7 @@ func (r *Receiver) loadFrom(verdict xdp.Verdict, opts ReceiverOptions) error {
 	return err
 }
 
-// Counts are what a counting Receiver saw, cumulative since it was attached.
+// Counts are the counters of a counting Receiver, cumulative since it was attached.
 type Counts struct {
 	Packets uint64
 	Bytes   uint64 // of whole frames, all their buffers included
@@ -136,7 +136,7 @@ func (r *Receiver) Total() (Counts, error) {
 	return sum, err
 }
 
-// Copies returns what a Receiver with Copy has copied.
+// Copies returns the packets that a Receiver with Copy has copied.
 func (r *Receiver) Copies() (*Copies, error) {
 	if r.copies == nil {
 		return nil, errors.New("receiver was attached without Copy")
@@ -158,9 +158,9 @@ type Copies struct {
 // copyRing is COPY_RING in generator.c.
 const copyRing = 8 << 20
 
-// Take reads what was copied since the last call into buffer, as much as fits, and returns the
-// number of bytes; 0 if there is nothing new. Bytes that were overwritten before they could be read
-// are skipped.
+// Take reads the bytes that were copied since the last call into buffer, as much as fits, and
+// returns their number; 0 if there are no new ones. Bytes that were overwritten before they could
+// be read are skipped.
 func (c *Copies) Take(buffer []byte) (n int, err error) {
 	var word [8]byte
 	if _, err := c.memory.ReadAt(word[:], int64(unsafe.Offsetof(generatorCopies{}.Head))); err != nil {
@@ -197,7 +197,8 @@ func (r *Receiver) ID() (uint32, error) {
 func (r *Receiver) Close() error {
 	var errs []error
 	if r.link != nil {
-		errs = append(errs, r.link.Close())
+		errs = append(errs, detach(r.link))
+		r.link = nil
 	}
 	// Program's and Map's Close take nil.
 	return errors.Join(append(errs, r.prog.Close(), r.counters.Close(), r.copies.Close())...)

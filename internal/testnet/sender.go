@@ -31,8 +31,8 @@ func (s *Sender) open() error {
 	if err != nil {
 		return err
 	}
-	// With protocol 0 the socket receives nothing. It is non-blocking, so that os.File can wait for
-	// it by polling.
+	// With protocol 0 the socket receives no packets. It is non-blocking, so that os.File can wait
+	// for it by polling.
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return os.NewSyscallError("socket", err)

@@ -10,13 +10,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// WaitHandled waits until the kernel has handled everything that was sent before, at most Patience.
-// Usually it does so before the system call that sends returns. On a busy machine a thread of each
-// CPU does it, ksoftirqd, which sleeps when nothing is left. It waits for nothing where this
-// process cannot see these threads.
+// WaitHandled waits until the kernel has handled all packets that were sent before, at most
+// Patience. Usually it does so before the system call that sends returns. On a busy machine a
+// thread of each CPU does it, ksoftirqd, which sleeps when it has no more work. WaitHandled returns
+// at once if this process cannot see these threads.
 //
-// What network cards receive is handled in interrupts, on any CPU, and some time after it was sent.
-// Of that, WaitHandled waits for what has already begun.
+// Packets that network cards receive are handled in interrupts, on any CPU, and some time after
+// they were sent. WaitHandled waits for those whose handling has begun.
 func WaitHandled(tb TB) {
 	tb.Helper()
 	for cpu, directory := range softirqThreads() {

@@ -28,7 +28,7 @@ const (
 	SlowTime = 2 * time.Millisecond
 )
 
-// NoVerdict is what a Target returns for UnknownPort: a number that is not one of the kernel's
+// NoVerdict is a Target's return value for UnknownPort: a number that is not one of the kernel's
 // verdicts.
 const NoVerdict xdp.Verdict = 77
 
@@ -45,7 +45,7 @@ const (
 type TargetKind string
 
 const (
-	Rewriting   TargetKind = targetProgRewritingTargetProgram // changes what it passes: MAC address and a VLAN tag
+	Rewriting   TargetKind = targetProgRewritingTargetProgram // changes packets that it passes: MAC address and a VLAN tag
 	Hooked      TargetKind = targetProgHookedTarget           // calls its hook map before it returns
 	HookedFrags TargetKind = targetProgHookedTargetFrags      // the same, for packets in several buffers
 	Waiting     TargetKind = targetProgWaitingTarget          // keeps packets until OpenGate
@@ -65,6 +65,9 @@ type Target struct {
 // TargetSpec returns the programs of testdata/target.c, for tests that attach them in a way of
 // their own.
 func TargetSpec() (*ebpf.CollectionSpec, error) { return loadTarget() }
+
+// TargetObject is the object file of testdata/target.c.
+func TargetObject() []byte { return _TargetBytes }
 
 // NewTarget loads a program without attaching it. Needs root.
 func NewTarget(kind TargetKind) (*Target, error) {
@@ -110,6 +113,10 @@ func (t *Target) AttachAlso(ns *Namespace, ifname string) error {
 	t.links = append(t.links, l)
 	return nil
 }
+
+// detach detaches an XDP program at once. Closing its link does that later if another test is just
+// starting a process, which has a copy of all descriptors until it executes its program.
+func detach(l link.Link) error { return errors.Join(l.Detach(), l.Close()) }
 
 // attachXDP attaches a program to an interface of a namespace.
 func attachXDP(ns *Namespace, ifname string, prog *ebpf.Program, mode link.XDPAttachFlags) (l link.Link, err error) {
@@ -161,8 +168,9 @@ func (t *Target) OpenGate() error { return t.coll.Maps[targetMapGate].Put(uint32
 func (t *Target) Close() error {
 	var errs []error
 	for _, l := range t.links {
-		errs = append(errs, l.Close())
+		errs = append(errs, detach(l))
 	}
+	t.links = nil
 	t.coll.Close()
 	return errors.Join(errs...)
 }

@@ -2,8 +2,8 @@
 // frames to send through them, and a traffic generator of millions of packets per second. System
 // tests, the demo and the benchmark share it. It only touches interfaces that it has made.
 //
-// A pair is silent until something is sent: it has no addresses, no ARP and no IPv6. A test can
-// therefore count exactly what it sends.
+// A pair is silent until a test sends packets: it has no addresses, no ARP and no IPv6. A test can
+// therefore count exactly its own packets.
 package testnet
 
 import (
@@ -48,7 +48,7 @@ type Pair struct {
 	opened *Sender // used by Send; nil before its first call
 }
 
-// NewPair makes a pair and sets it up. After an error nothing is left behind. Needs root.
+// NewPair makes a pair and sets it up. After an error no part of it is left. Needs root.
 func NewPair(opts PairOptions) (*Pair, error) {
 	p := &Pair{Tx: opts.Tx, Rx: opts.Rx, TxName: opts.TxName, RxName: opts.RxName}
 	if p.TxName == "" {
@@ -126,7 +126,7 @@ func (p *Pair) setUp(opts PairOptions) (err error) {
 // pairsMade counts pairs, so that each Tx has its own interface index.
 var pairsMade atomic.Int32
 
-// veth asks for the same number of queues on both sides: the driver refuses XDP programs on a
+// veth creates the same number of queues on both sides: the driver refuses XDP programs on a
 // receiver with fewer queues than the sender. By default it would make one per CPU and use the
 // first.
 //
@@ -209,7 +209,7 @@ func waitReady(name string, e Endpoint, opts PairOptions) error {
 	}
 }
 
-// notReady returns what an interface still lacks; "" if it is ready.
+// notReady returns the missing condition of an interface; "" if it is ready.
 func notReady(name string, e Endpoint, opts PairOptions) (string, error) {
 	// The kernel lets an interface send only some time after both ends are up, and silently drops
 	// earlier packets.
@@ -238,7 +238,7 @@ func notReady(name string, e Endpoint, opts PairOptions) (string, error) {
 	return "", nil
 }
 
-// hasLocalRoute says whether the namespace accepts packets to an IPv6 address.
+// hasLocalRoute reports whether the namespace accepts packets to an IPv6 address.
 func hasLocalRoute(ip net.IP) (bool, error) {
 	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{
 		Table: unix.RT_TABLE_LOCAL,
@@ -285,7 +285,7 @@ func (p *Pair) Close() error {
 	}
 	if p.tx != nil {
 		// Removing one end removes the other. It may be gone already, because some tests remove it
-		// to see what the capture does.
+		// to see the capture's reaction.
 		link, err := p.tx.LinkByName(p.TxName)
 		if err == nil {
 			err = p.tx.LinkDel(link)

@@ -63,12 +63,12 @@ func webPage(out, in Path) [][]byte {
 	return frames
 }
 
-// DNSQuery asks Dst for a name's IPv4 address, over IPv4.
+// DNSQuery requests a name's IPv4 address from Dst, over IPv4.
 func (p Path) DNSQuery(name string) []byte {
 	return p.UDP(50001, 53, dnsQuery(name, layers.DNSTypeA))
 }
 
-// DNSQueryv6 asks Dst for a name's IPv6 address, over IPv6.
+// DNSQueryv6 requests a name's IPv6 address from Dst, over IPv6.
 func (p Path) DNSQueryv6(name string) []byte {
 	return p.UDPv6(50002, 53, dnsQuery(name, layers.DNSTypeAAAA))
 }

@@ -2,48 +2,47 @@ package testnet
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// An Upper is a way to put devices above Rx, of which the last one has Rx's IPv4 address: what is
-// sent to that goes through all of them.
+// An Upper is a way to put devices above Rx, of which the last one has Rx's IPv4 address: packets
+// to that address go through all of them.
 type Upper struct {
 	Name  string // of the last device's kind
-	vlan  bool   // there is a VLAN, the last device
+	VLAN  int    // the ID of the VLAN that is the last device, 0 = none
 	below func(TB, *Pair) (netlink.Link, error)
 }
 
 // Uppers are all of them.
 var Uppers = []Upper{
-	{"VLAN", true, rxLink},
-	{"bridge", false, addBridge},
-	{"VLAN on a bridge", true, addBridge},
-	{"bond", false, addBond},
+	{"VLAN", 7, rxLink},
+	{"bridge", 0, addBridge},
+	{"VLAN on a bridge", 7, addBridge},
+	{"bond", 0, addBond},
 }
-
-// vlanID is that of the VLAN of an Upper.
-const vlanID = 7
 
 // Frame returns a frame as the last device's host sends it.
 func (u *Upper) Frame(b []byte) []byte {
-	if u.vlan {
-		return VLAN(b, vlanID)
+	if u.VLAN != 0 {
+		return VLAN(b, uint16(u.VLAN))
 	}
 	return b
 }
 
 // MustAdd adds the devices above the Rx of a pair with Addresses, and returns the last one's name.
-// It skips the test where the kernel has none of a kind; those of `make test-kernels` have all.
+// It skips the test if the kernel does not have a kind; the kernels of `make test-kernels` have
+// all.
 func (u *Upper) MustAdd(tb TB, p *Pair) (name string) {
 	tb.Helper()
 	last, err := u.below(tb, p)
 	if err == nil {
 		err = p.Rx.Do(func() error {
-			if u.vlan {
-				last, err = addLink(&netlink.Vlan{LinkAttrs: netlink.LinkAttrs{Name: "vlan7", ParentIndex: last.Attrs().Index}, VlanId: vlanID})
+			if u.VLAN != 0 {
+				last, err = addLink(&netlink.Vlan{LinkAttrs: netlink.LinkAttrs{Name: fmt.Sprintf("vlan%d", u.VLAN), ParentIndex: last.Attrs().Index}, VlanId: u.VLAN})
 			}
 			if err != nil {
 				return err

@@ -10,8 +10,8 @@ import (
 )
 
 // XDPPackets is how many packets Rx's XDP hook has seen in native mode since the pair was made: the
-// driver counts them, whatever program is attached. While a program is being attached or detached
-// the count may be off by a packet or two, so send nothing then.
+// driver counts them, with any program attached. While a program is being attached or detached the
+// count may be off by a packet or two, so send no packets then.
 func (p *Pair) XDPPackets() (packets uint64, err error) {
 	err = p.Rx.Do(func() error {
 		link, err := netlink.LinkByIndex(p.RxIndex) // a test may have renamed it

@@ -76,9 +76,9 @@ func (ifi *Interface) Obstructed(isOwn func(Program) bool) (upper Interface, ok 
 	return uppers[i], true, nil
 }
 
-// Heights returns for each interface of this namespace, by its index, how many others are below it
-// at most, one below the other. The kernel attaches no program below an interface that runs one, so
-// whoever attaches to several begins with the lowest.
+// Heights returns for each interface of this namespace, by its index, the maximum number of others
+// below it, one below the other. The kernel attaches no program below an interface that runs one,
+// so a caller that attaches to several begins with the lowest.
 func Heights() (map[int]int, error) {
 	all, err := devicesHere()
 	if err != nil {
@@ -126,9 +126,9 @@ func devicesHere() (all []device, err error) {
 	return all, nil
 }
 
-// devices lists the devices of this namespace, and those of other namespaces that are on top of one
-// of this. It looks in namespaces that the kernel has numbered here: those that an interface was
-// moved to from here, or that hold the other end of a veth pair.
+// devices lists the devices of this namespace, and devices of other namespaces on top of these. It
+// looks in namespaces that the kernel has numbered here: those that an interface was moved to from
+// here, or that hold the other end of a veth pair.
 func devices() ([]device, error) {
 	all, err := devicesHere()
 	if err != nil {
@@ -154,7 +154,7 @@ func newDevice(l netlink.Link) device {
 	if d.kind == "device" { // the library's name for a device without a kind
 		d.kind = ""
 	}
-	// The link of these kinds is the other end, which gets what they send.
+	// The link of these kinds is the other end, which gets the packets that they send.
 	if d.kind == "veth" || d.kind == "netkit" || d.kind == "vxcan" {
 		d.link = 0
 	}

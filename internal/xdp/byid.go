@@ -13,7 +13,7 @@ import (
 )
 
 // OpenProgram opens a loaded BPF program of any type by its id. The error is an fs.ErrNotExist if
-// there is none. It needs CAP_SYS_ADMIN. The caller closes the program.
+// it does not exist. It needs CAP_SYS_ADMIN. The caller closes the program.
 func OpenProgram(id uint32) (*ebpf.Program, error) {
 	return openSettled(func() (*ebpf.Program, error) { return ebpf.NewProgramFromID(ebpf.ProgramID(id)) })
 }

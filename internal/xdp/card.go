@@ -12,11 +12,11 @@ import (
 )
 
 // IsHardware reports whether the interface has a device on a bus of the machine or of its
-// hypervisor. What other drivers, such as veth's, report about a packet comes from software.
+// hypervisor. Metadata from other drivers, such as veth's, comes from software.
 func (ifi *Interface) IsHardware() bool { return ifi.Device != "" }
 
-// PTPClock is the number N of the card's clock, /dev/ptpN. ok is false if there is none, or if the
-// driver does not tell.
+// PTPClock is the number N of the card's clock, /dev/ptpN. ok is false if there is no clock, or if
+// the driver does not report it.
 func (ifi *Interface) PTPClock() (number int, ok bool) {
 	e, err := openEthtool(ifi.Name)
 	if err != nil {
@@ -34,7 +34,7 @@ func (ifi *Interface) PTPClock() (number int, ok bool) {
 const toeplitz = 1 << 0
 
 // HasToeplitz reports whether the card computes Toeplitz hashes for receive side scaling. It is
-// false if the driver does not tell.
+// false if the driver does not report that.
 func (ifi *Interface) HasToeplitz() bool {
 	e, err := openEthtool(ifi.Name)
 	if err != nil {
@@ -43,12 +43,12 @@ func (ifi *Interface) HasToeplitz() bool {
 	defer e.close()
 	rss := struct { // ethtool_rxfh
 		cmd, context          uint32
-		tableSize, keySize    uint32 // 0: neither is asked for
+		tableSize, keySize    uint32 // 0: the request is for neither
 		function, transformed uint8
 		_                     [2]uint8
 		_                     uint32
 	}{cmd: unix.ETHTOOL_GRSSH}
-	return e.ask(unsafe.Pointer(&rss)) && rss.function == toeplitz
+	return e.fill(unsafe.Pointer(&rss)) && rss.function == toeplitz
 }
 
 // A Stamping makes a card stamp all packets that it receives, until it is closed. If the process is
@@ -58,8 +58,8 @@ type Stamping struct {
 	before unix.HwTstampConfig
 }
 
-// ErrStamping means that the card cannot be asked to stamp all packets. It may still stamp some, or
-// all.
+// ErrStamping means that the kernel or the card refuses to stamp all packets. It may still stamp
+// some, or all.
 var ErrStamping = errors.New("the card's driver does not let packets be stamped on request")
 
 // StampAll makes the interface's card stamp all packets. The Stamping is nil if the card already

@@ -8,8 +8,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/errkind"
 )
 
-// choose picks the programs that the selectors name out of those that run for an interface. No
-// program is picked twice. Without selectors it picks the only program there is.
+// choose picks the programs that the selectors name out of the programs of an interface. It picks
+// no program twice. Without selectors it picks the only program.
 func choose(ifname string, running []Program, selectors []string) ([]Program, error) {
 	if len(selectors) == 0 {
 		switch len(running) {

@@ -48,9 +48,9 @@ func (ifi *Interface) Runs() string {
 	return fmt.Sprintf("%s, which runs %s", list(ifi.Programs), list(running))
 }
 
-// components finds, among all links of the machine, those that replace a function of the
-// dispatcher. These links have no attach type. Tracers also have the dispatcher as their target,
-// but their links have an attach type.
+// components finds, among all links of the machine, the links that replace a function of the
+// dispatcher. They have no attach type. Tracers also have the dispatcher as their target, but their
+// links have an attach type.
 func components(dispatcher Program) ([]component, error) {
 	var found []component
 	err := eachLink(func(info *link.Info) {

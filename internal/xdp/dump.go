@@ -10,7 +10,7 @@ import (
 // milliseconds, and where containers start hundreds of interfaces change within a second.
 const dumpTries = 20
 
-// Dump asks the kernel for a list by f, and asks again if the list has changed while the kernel
+// Dump requests a list from the kernel by f, and again if the list has changed while the kernel
 // wrote it: it may then lack entries, also such as have not changed. If it changes in every try,
 // the error is netlink.ErrDumpInterrupted, and the list is the last one.
 func Dump[T any](f func() ([]T, error)) (list []T, err error) {

@@ -2,9 +2,9 @@ package xdp
 
 import "errors"
 
-// The kinds of error that a caller can remedy by asking for something else. errors.Is finds the
-// kind. The error's own text tells what was tried, on what, and why it failed; it does not contain
-// the kind's text.
+// The kinds of error that a caller can remedy with other options. errors.Is finds the kind. The
+// error's own text has the operation, its object and the cause; it does not contain the kind's
+// text.
 var (
 	ErrBusy             = errors.New("an XDP program is already attached to the interface")
 	ErrNoNative         = errors.New("the driver does not take the XDP program in native mode")

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An ethtool asks an interface's driver by the ioctls of include/uapi/linux/ethtool.h. If the
-// driver does not answer a question, the answer is zero or nil.
+// An ethtool queries an interface's driver by the ioctls of include/uapi/linux/ethtool.h. The
+// result is zero or nil if the driver does not support a query.
 type ethtool struct {
 	fd   int
 	name string
@@ -26,11 +26,11 @@ func openEthtool(name string) (ethtool, error) {
 
 func (e ethtool) close() { unix.Close(e.fd) }
 
-// ask makes the kernel fill in the struct that request points to. The struct begins with the
+// fill makes the kernel fill in the struct that request points to. The struct begins with the
 // command.
-func (e ethtool) ask(request unsafe.Pointer) bool { return e.request(request) == nil }
+func (e ethtool) fill(request unsafe.Pointer) bool { return e.request(request) == nil }
 
-// request is ask with the kernel's error.
+// request is fill with the kernel's error.
 func (e ethtool) request(request unsafe.Pointer) error {
 	ifr := struct {
 		name [unix.IFNAMSIZ]byte
@@ -55,7 +55,7 @@ func (e ethtool) driver() string {
 }
 
 // speed returns bit/s. It uses the old command ETHTOOL_GSET, because the kernel translates that for
-// drivers that only know its successor.
+// drivers that only support its successor.
 func (e ethtool) speed() uint64 {
 	settings := struct { // ethtool_cmd
 		cmd         uint32
@@ -68,7 +68,7 @@ func (e ethtool) speed() uint64 {
 		_           [2]uint8
 		_           [3]uint32
 	}{cmd: unix.ETHTOOL_GSET}
-	ok := e.ask(unsafe.Pointer(&settings))
+	ok := e.fill(unsafe.Pointer(&settings))
 	mbits := uint32(settings.speedHigh)<<16 | uint32(settings.speed)
 	if !ok || mbits == 1<<32-1 {
 		return 0
@@ -85,7 +85,7 @@ const (
 // offloads reports whether LRO and VLAN tag removal are on.
 func (e ethtool) offloads() (lro, rxVLAN *bool) {
 	value := struct{ cmd, data uint32 }{cmd: unix.ETHTOOL_GFLAGS}
-	if !e.ask(unsafe.Pointer(&value)) {
+	if !e.fill(unsafe.Pointer(&value)) {
 		return nil, nil
 	}
 	l, v := value.data&flagLRO != 0, value.data&flagRxVLAN != 0
@@ -99,14 +99,14 @@ func (e ethtool) rxQueues() int {
 		_, _, _, _                    uint32 // the largest possible numbers
 		rxCount, txCount, other, both uint32
 	}{cmd: unix.ETHTOOL_GCHANNELS}
-	if !e.ask(unsafe.Pointer(&channels)) {
+	if !e.fill(unsafe.Pointer(&channels)) {
 		return 0
 	}
 	return int(channels.rxCount + channels.both)
 }
 
 // Offloads reports whether the network card joins packets (LRO) and removes VLAN tags before the
-// XDP hook; nil = the driver does not tell.
+// XDP hook; nil = the driver does not report it.
 func (ifi *Interface) Offloads() (lro, rxVLAN *bool) {
 	e, err := openEthtool(ifi.Name)
 	if err != nil {
@@ -158,7 +158,7 @@ const (
 )
 
 // DriverCounters returns the counters of an interface's driver by their names, as `ethtool -S`
-// prints them. Many drivers of virtual interfaces have none.
+// prints them. Many drivers of virtual interfaces have no counters.
 func DriverCounters(name string) (map[string]uint64, error) {
 	e, err := openEthtool(name)
 	if err != nil {
@@ -174,7 +174,7 @@ func DriverCounters(name string) (map[string]uint64, error) {
 	values := make([]byte, 2*4+n*8) // struct ethtool_stats: a head of 32-bit numbers, then the values
 	binary.NativeEndian.PutUint32(values[0:], unix.ETHTOOL_GSTATS)
 	binary.NativeEndian.PutUint32(values[4:], info.N_stats)
-	if err != nil || !e.ask(unsafe.Pointer(&values[0])) {
+	if err != nil || !e.fill(unsafe.Pointer(&values[0])) {
 		return nil, fmt.Errorf("the driver of %s does not tell its counters", name)
 	}
 	counters := make(map[string]uint64, n)

@@ -48,8 +48,7 @@ func OpenHookMap(path string) (*HookMap, error) {
 	return h, nil
 }
 
-// explainPin tells what is at a path that has no pinned map. The kernel's error numbers alone do
-// not tell.
+// explainPin explains why a path has no pinned map. The kernel's error numbers alone are not clear.
 func explainPin(path string, err error) error {
 	var fs unix.Statfs_t
 	info, e := os.Stat(path)
@@ -158,8 +157,8 @@ func (h *HookMap) lookup(verdict Verdict) (id uint32, err error) {
 
 // Put makes the map's owner call prog for packets with a verdict, until the returned slot is
 // closed. The error wraps EINVAL if the map does not take this kind of program: all programs in a
-// map, and those that call them, must agree in whether they take packets in several buffers and, on
-// newer kernels, in their attach type.
+// map, and the programs that call them, must agree in whether they take packets in several buffers
+// and, on newer kernels, in their attach type.
 func (h *HookMap) Put(verdict Verdict, prog *ebpf.Program) (*Slot, error) {
 	own, err := Identify(prog)
 	if err != nil {
@@ -171,8 +170,8 @@ func (h *HookMap) Put(verdict Verdict, prog *ebpf.Program) (*Slot, error) {
 	return &Slot{h: h, verdict: verdict, id: own.ID}, nil
 }
 
-// Obstacle tells why the map takes no XDP program at all, as far as the kernel tells: it shows the
-// type of the map's owner, and whether the JIT has compiled it.
+// Obstacle returns why the map takes no XDP program at all, as far as the kernel shows it: the type
+// of the map's owner, and whether the JIT has compiled it.
 func (h *HookMap) Obstacle() string {
 	owner, _ := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", h.m.FD()))
 	for line := range strings.Lines(string(owner)) {
@@ -200,7 +199,7 @@ func (h *HookMap) CheckCalled() error {
 	callers, err := h.findCallers()
 	switch {
 	case err != nil:
-		return nil // an error of the query says nothing about the programs
+		return nil // an error of the query does not mean that a program is gone
 	case len(callers) > 0:
 		h.callers = callers
 		return nil
@@ -210,7 +209,7 @@ func (h *HookMap) CheckCalled() error {
 	return errors.New("no program calls it: load its owner first")
 }
 
-// findCallers finds, among all loaded programs, those that use the map.
+// findCallers finds, among all loaded programs, the programs that use the map.
 func (h *HookMap) findCallers() (callers []Program, err error) {
 	own, err := h.m.Info()
 	if err != nil {
@@ -236,7 +235,7 @@ type Slot struct {
 func (s *Slot) Check() error {
 	switch id, err := s.h.lookup(s.verdict); {
 	case err != nil || id == s.id:
-		return nil // an error of the query says nothing about the slot
+		return nil // an error of the query does not mean that the slot is empty
 	case id == 0:
 		return fmt.Errorf("slot %s was emptied", s.verdict)
 	default:

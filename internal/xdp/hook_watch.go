@@ -8,23 +8,24 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 )
 
-// A HookWatch tells which XDP program an interface runs. It identifies the interface by its index
+// A HookWatch reports which XDP program an interface runs. It identifies the interface by its index
 // in the network namespace of the thread that called WatchHook: any thread may look, and renaming
-// the interface does not matter. It needs no privilege, and asks the driver only what every `ip
-// link` asks. Look may be called concurrently. Close is called once, after all other calls.
+// the interface does not matter. It needs no privilege, and its queries to the driver are those of
+// every `ip link`. Look may be called concurrently. Close is called once, after all other calls.
 type HookWatch struct {
 	index  int
 	socket *nl.NetlinkSocket
 }
 
-// A HookState is what a HookWatch saw.
+// A HookState is the result of HookWatch.Look.
 type HookState struct {
-	Name    string // of the interface
-	Program uint32 // id of the program that it runs; 0 = none
-	Mode    Mode   // the mode that the program runs in
+	Name    string      // of the interface
+	Program uint32      // id of the program that it runs; 0 = none
+	Mode    packet.Mode // the mode that the program runs in
 }
 
 // Of returns the interface in this state, with the program's name.
@@ -34,6 +35,17 @@ func (s HookState) Of(ifi Interface) Interface {
 		ifi.Programs = []Program{{ID: s.Program, Name: programName(s.Program)}}
 	}
 	return ifi
+}
+
+// HasGone reports whether an interface has left the namespace. The kernel's error for an attempt to
+// attach to it does not show that.
+func HasGone(index int) bool {
+	w, err := WatchHook(index)
+	if err != nil {
+		return false
+	}
+	defer w.Close()
+	return errors.Is(w.CheckExists(), ErrGone)
 }
 
 // WatchHook watches the interface with an index. The kernel does not notify when a program is
@@ -64,14 +76,14 @@ func (w *HookWatch) Look() (HookState, error) {
 	return s, nil
 }
 
-// Counts returns what the interface has counted.
+// Counts returns the interface's counters.
 func (w *HookWatch) Counts() (Counts, error) { return countsOf(w.socket, w.index) }
 
 // CheckRuns returns nil as long as a program runs for packets of the interface: attached to it, or
 // as a component of a libxdp dispatcher. `at` is the program that was attached when p was found: p
 // itself, or its dispatcher. The error is an ErrGone if the interface has left the namespace, or an
-// ErrHidden if this process may not see whether the program runs. Any other error tells that the
-// program has left the interface, and what runs there now.
+// ErrHidden if this process may not see whether the program runs. Any other error means that the
+// program has left the interface, and names the program that runs there now.
 func (w *HookWatch) CheckRuns(at, p Program) error {
 	for {
 		now, err := w.Look()
@@ -109,7 +121,7 @@ func (w *HookWatch) CheckExists() error {
 	return onlyGone(err)
 }
 
-// onlyGone drops every other error: a failed query says nothing about the hook.
+// onlyGone drops every other error, because a failed query does not mean that the hook is gone.
 func onlyGone(err error) error {
 	if errors.Is(err, ErrGone) {
 		return err

@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -31,7 +32,7 @@ func TestHookWatch(t *testing.T) {
 				defer close(done)
 				want := xdp.HookState{Name: name, Program: program}
 				if program != 0 {
-					want.Mode = xdp.Native
+					want.Mode = packet.Native
 				}
 				if s, err := watch.Look(); err != nil || s != want {
 					t.Errorf("%s: %+v, %v; want %+v", when, s, err, want)

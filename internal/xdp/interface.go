@@ -1,6 +1,6 @@
-// Package xdp looks up network interfaces from the point of view of XDP: what they are, and which
-// programs they run. Package attach attaches ours. Package support explains what the kernel allows,
-// and why it refuses something.
+// Package xdp looks up network interfaces from the point of view of XDP: their properties, and the
+// programs that they run. Package attach attaches our programs, and package support explains why
+// the kernel does not allow something.
 //
 // All functions work in the network namespace of the calling thread and may be called concurrently.
 package xdp
@@ -14,11 +14,13 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/spelling"
 )
 
 // An Interface is a network interface at the moment it was looked up.
@@ -35,8 +37,8 @@ type Interface struct {
 	Device   string           // the hardware's name on its bus: 0000:01:00.0; "" = none
 	Speed    uint64           // bit/s, 0 = unknown
 	RxQueues int              // receive queues that the driver can have, in use or not
-	Mode     Mode             // the mode that the attached program runs in
-	Programs []Program        // the attached XDP program: none or one
+	Mode     packet.Mode      // the mode that the attached program runs in
+	Programs []Program        // the attached XDP program: one, or none (nil)
 }
 
 // A Program is an XDP program that the kernel runs for an interface.
@@ -48,11 +50,11 @@ func Interfaces() ([]Interface, error) {
 }
 
 // Select lists the interfaces of the namespace for which `is` returns true, in the order of their
-// indices. Only their drivers are asked.
+// indices. It queries the drivers of these interfaces only, because that takes long.
 func Select(is func(index int, name string) bool) (ifis []Interface, err error) {
 	links, err := Dump(netlink.LinkList)
-	// Where interfaces come and go all the time the list may lack some. Whoever watches looks
-	// again.
+	// If interfaces come and go all the time the list may lack some. Callers that follow them look
+	// again anyway.
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 		return nil, fmt.Errorf("list the network interfaces: %w", err)
 	}
@@ -83,8 +85,9 @@ func Addresses() (map[int][]netip.Prefix, error) {
 }
 
 // InterfaceByName looks up an interface by its name or an alternative name (`ip link property`).
-// The returned Interface has its main name. The error for a name that does not exist lists the
-// names that do; for "any", tcpdump's word for all interfaces, it is an ErrNotAll.
+// The returned Interface has its main name. The error for a name that does not exist has the names
+// that are near, or else the first that exist. For "any", tcpdump's word for all interfaces, it has
+// the kind ErrNotAll.
 func InterfaceByName(name string) (Interface, error) {
 	l, err := netlink.LinkByName(name)
 	if err == nil {
@@ -101,16 +104,27 @@ func InterfaceByName(name string) (Interface, error) {
 	}
 	var names []string
 	for _, l := range links {
-		if names = append(names, l.Attrs().Name); strconv.Itoa(l.Attrs().Index) == name {
-			return Interface{}, fmt.Errorf("interface %q does not exist: did you mean %s, which has this index?", name, l.Attrs().Name)
+		a := l.Attrs()
+		if strconv.Itoa(a.Index) == name {
+			return Interface{}, fmt.Errorf("interface %q does not exist: did you mean %s, which has this index?", name, a.Name)
 		}
+		names = append(names, a.Name)
 	}
-	there := strings.Join(names, ", ")
+	there := strings.Join(names[:min(len(names), mostNames)], ", ")
+	if more := len(names) - mostNames; more > 0 {
+		there += fmt.Sprintf(" and %d others", more)
+	}
 	if name == "any" {
 		return Interface{}, errkind.Errorf(ErrNotAll, "interface any: interfaces must be named here; there are: %s", there)
 	}
+	if near := spelling.DidYouMean("", name, names); near != "" {
+		return Interface{}, fmt.Errorf("interface %q does not exist%s", name, near)
+	}
 	return Interface{}, fmt.Errorf("interface %q does not exist; there are: %s", name, there)
 }
+
+// mostNames is how many interfaces an error lists at most.
+const mostNames = 8
 
 // EthernetInterface looks up an interface whose packets can be captured: see [Interface.Obstacle].
 func EthernetInterface(name string) (Interface, error) {
@@ -127,9 +141,9 @@ func EthernetInterface(name string) (Interface, error) {
 	return ifi, nil
 }
 
-// Obstacle tells why packets of the interface cannot be captured, and what to do about it. The
-// reason is empty if they can. The remedy is empty if there is none: all programs here expect
-// packets that begin with an Ethernet header.
+// Obstacle returns why packets of the interface cannot be captured, or "" if they can, and a
+// command that changes that. There is no such command for another link type: all programs here
+// expect packets that begin with an Ethernet header.
 func (ifi *Interface) Obstacle() (reason, remedy string) {
 	switch {
 	case ifi.Type != "ether" && ifi.Type != "loopback":
@@ -156,15 +170,14 @@ func (ifi *Interface) Netmask() (net.IPMask, error) {
 func describe(l netlink.Link) Interface {
 	a := l.Attrs()
 	ifi := Interface{
-		Index: a.Index,
-		Name:  a.Name,
-		Alias: a.Alias,
-		Type:  a.EncapType,
-		MAC:   a.HardwareAddr,
-		MTU:   a.MTU,
-		Up:    a.Flags&net.FlagUp != 0,
-		State: a.OperState.String(),
-
+		Index:    a.Index,
+		Name:     a.Name,
+		Alias:    a.Alias,
+		Type:     a.EncapType,
+		MAC:      a.HardwareAddr,
+		MTU:      a.MTU,
+		Up:       a.Flags&net.FlagUp != 0,
+		State:    a.OperState.String(),
 		Device:   a.ParentDev,
 		RxQueues: max(a.NumRxQueues, 1),
 	}
@@ -180,7 +193,7 @@ func describe(l netlink.Link) Interface {
 	return ifi
 }
 
-// programName returns "" if the kernel does not let this process ask, or if the program is gone.
+// programName returns "" if this process has no right to open programs, or if the program is gone.
 func programName(id uint32) string {
 	p, err := OpenProgram(id)
 	if err != nil {
@@ -192,4 +205,11 @@ func programName(id uint32) string {
 		return ""
 	}
 	return info.Name
+}
+
+// attachedModes maps the kernel's number for an attached program's mode.
+var attachedModes = map[uint32]packet.Mode{
+	nl.XDP_ATTACHED_DRV: packet.Native,
+	nl.XDP_ATTACHED_SKB: packet.Generic,
+	nl.XDP_ATTACHED_HW:  packet.Offload,
 }

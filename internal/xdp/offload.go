@@ -19,8 +19,8 @@ const (
 )
 
 // joining are the features by which a card or its driver joins packets before the XDP hook. To
-// attach a program switches them off, in the driver or in generic mode, and nobody switches them on
-// again.
+// attach a program switches them off, in the driver or in generic mode, and the kernel does not
+// switch them on again.
 var joining = []string{featureLRO, featureGRO}
 
 // ethtoolFeatures is ETH_SS_FEATURES of include/uapi/linux/ethtool.h.
@@ -34,7 +34,7 @@ func (e ethtool) features() map[string]bool {
 	blocks := (len(names) + 31) / 32
 	answer := make([]uint32, 2+4*blocks)
 	answer[0], answer[1] = unix.ETHTOOL_GFEATURES, uint32(blocks)
-	if err != nil || !e.ask(unsafe.Pointer(&answer[0])) {
+	if err != nil || !e.fill(unsafe.Pointer(&answer[0])) {
 		return nil
 	}
 	on := make(map[string]bool, len(names))
@@ -55,8 +55,8 @@ func (e ethtool) set(feature string, on bool) error {
 		if name != feature {
 			continue
 		}
-		// struct ethtool_sfeatures: a head, and then for 32 features at a time which are to change,
-		// and to what.
+		// struct ethtool_sfeatures: a head, and then, for 32 features at a time, a mask of the
+		// features to change, and their new values.
 		request := make([]uint32, 2+2*blocks)
 		request[0], request[1] = unix.ETHTOOL_SFEATURES, uint32(blocks)
 		request[2+2*(i/32)] = 1 << (i % 32)
@@ -92,7 +92,7 @@ func (e ethtool) featureNames() ([]string, error) {
 }
 
 // FiltersVLANs reports whether the network card drops frames of VLANs that have no interface on
-// this machine, before XDP; nil = the driver does not tell. In promiscuous mode it does not.
+// this machine, before XDP; nil = the driver does not report it. In promiscuous mode it does not.
 func (ifi *Interface) FiltersVLANs() *bool {
 	e, err := openEthtool(ifi.Name)
 	if err != nil {
@@ -107,8 +107,9 @@ func (ifi *Interface) FiltersVLANs() *bool {
 	return &on
 }
 
-// A Joining is what joined packets at an interface before a program was attached, and was switched
-// off by that. Its socket is in the interface's network namespace, so that any thread may use it.
+// A Joining has the features that joined packets at an interface until a program was attached,
+// which switched them off. Its socket is in the interface's network namespace, so that any thread
+// may use it.
 type Joining struct {
 	socket  ethtool
 	devices []joiningDevice // the interface, and those below it
@@ -120,8 +121,8 @@ type joiningDevice struct {
 	features []string
 }
 
-// NoteJoining notes what joins packets at an interface and at those below it, before a program is
-// attached. The kernel switches LRO off there, too, as at the card of a VLAN.
+// NoteJoining records the features that join packets at an interface and at those below it, before
+// a program is attached. The kernel switches LRO off there, too, as at the card of a VLAN.
 func NoteJoining(ifi Interface) *Joining { return noteFeatures(ifi, joining...) }
 
 // noteFeatures notes which of some features are on.
@@ -150,7 +151,7 @@ func noteFeatures(ifi Interface, features ...string) *Joining {
 	return j
 }
 
-// Lost forgets what is still on. It returns nil if that is all.
+// Lost forgets the features that are still on. It returns nil if those are all.
 func (j *Joining) Lost() *Joining {
 	if j == nil {
 		return nil
@@ -175,8 +176,8 @@ func (j *Joining) Lost() *Joining {
 	return j
 }
 
-// Close switches on again what was switched off; nil = nothing was. It needs CAP_NET_ADMIN. An
-// interface that is gone needs nothing.
+// Close switches on again the features that were switched off; nil = none. It needs CAP_NET_ADMIN.
+// It does nothing for an interface that is gone.
 func (j *Joining) Close() error {
 	if j == nil {
 		return nil
@@ -194,7 +195,7 @@ func (j *Joining) Close() error {
 	return errors.Join(errs...)
 }
 
-// String says what was switched off: "rx-lro of eth0".
+// String lists the features that were switched off: "rx-lro of eth0".
 func (j *Joining) String() string {
 	var all []string
 	for _, d := range j.devices {
@@ -204,10 +205,10 @@ func (j *Joining) String() string {
 }
 
 // below returns the devices of this namespace from which the interface gets packets: the ports of a
-// bond, the card of a VLAN, and what is below these.
+// bond, the card of a VLAN, and the devices below these.
 func (ifi *Interface) below() (below []device) {
 	if ifi.IsHardware() || ifi.Driver == "veth" || ifi.Driver == "tun" {
-		return nil // there is nothing below these, and listing takes time
+		return nil // there is no device below these, and listing takes time
 	}
 	all, err := devicesHere()
 	if err != nil {

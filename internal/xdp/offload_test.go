@@ -7,6 +7,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -76,7 +77,7 @@ func TestAttachRestoresLRO(t *testing.T) {
 	}
 	const lro = "rx-lro"
 	card := all[i]
-	for _, mode := range []xdp.Mode{xdp.Generic, xdp.Native} {
+	for _, mode := range []packet.Mode{packet.Generic, packet.Native} {
 		must(t, xdp.SetFeature(card.Name, lro, true))
 		a, err := attach.XDP(card, testnet.MustPassing(t, "passing"), mode)
 		if errors.Is(err, xdp.ErrNoNative) {

@@ -13,7 +13,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/errkind"
 )
 
-// FindProgram finds an XDP program by its id or name among all that are loaded on this machine. The
+// FindProgram finds an XDP program by its id or name among all loaded programs of this machine. The
 // error is an ErrNoSuchProgram, or an ErrAmbiguousProgram that lists the ids if several have that
 // name. It needs CAP_BPF and CAP_SYS_ADMIN.
 func FindProgram(nameOrID string) (Program, error) {

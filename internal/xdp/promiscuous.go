@@ -9,10 +9,10 @@ import (
 
 // SetPromiscuous sets an interface to promiscuous mode until the Closer is closed: its driver then
 // also takes packets for other MAC addresses. The kernel counts the requests: the interface stays
-// in this mode while anybody else asks for it, and a process's request ends when it dies. It needs
+// in this mode while there is another request, and a process's request ends when it dies. It needs
 // CAP_NET_RAW.
 func SetPromiscuous(index int) (io.Closer, error) {
-	// A packet socket of no protocol receives nothing.
+	// A packet socket of no protocol receives no packets.
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)

@@ -84,7 +84,7 @@ var realtime = sync.OnceValues(func() (*realtimeKernel, error) {
 		}
 	}
 	// This type was added right before the lock was dropped (commit fd4e876f59b7). Only the
-	// kernel's configuration tells about the lock itself.
+	// kernel's configuration shows whether it has the lock.
 	var change *btf.Struct
 	err = types.TypeByName("tasklet_sync_callback", &change)
 	k.preempts = err == nil && !isConfigured(unix.ByteSliceToString(name.Release[:]), "CONFIG_PREEMPT_RT_NEEDS_BH_LOCK=y")

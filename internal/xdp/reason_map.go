@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A ReasonMap is where an XDP program says why it drops a packet: a per-CPU array in whose first
+// A ReasonMap is where an XDP program writes why it drops a packet: a per-CPU array in whose first
 // entry it writes a number of 32 bits before it returns the verdict. 0 is no reason.
 type ReasonMap struct {
 	*ebpf.Map
@@ -76,7 +76,7 @@ func findReasonMap(which string, by Program, used []ebpf.MapID) (*ReasonMap, err
 	return m, err
 }
 
-// namedMap opens the one of these maps that has a name; nil = none has. Several are an error.
+// namedMap opens the map with a name among these maps; nil = there is none. Several are an error.
 func namedMap(name string, ids []ebpf.MapID) (*ReasonMap, error) {
 	name = name[:min(len(name), unix.BPF_OBJ_NAME_LEN-1)]
 	var found []*ReasonMap
@@ -130,7 +130,7 @@ func describeMaps(by Program, used []ebpf.MapID) string {
 	return fmt.Sprintf("XDP program %s uses %s", by, strings.Join(names, ", "))
 }
 
-// openMap opens a map by its id. The error is an fs.ErrNotExist if there is none.
+// openMap opens a map by its id. The error is an fs.ErrNotExist if it does not exist.
 func openMap(id ebpf.MapID) (*ReasonMap, error) {
 	m, err := ebpf.NewMapFromID(id)
 	if err != nil {
@@ -162,7 +162,7 @@ func allMaps() (ids []ebpf.MapID, err error) {
 }
 
 // check returns an error if the program writes no reasons into the map. A program may do so through
-// one that it calls: by a tail call, or as the dispatcher of libxdp.
+// another one that it calls: by a tail call, or as the dispatcher of libxdp.
 func (m *ReasonMap) check(by Program, used []ebpf.MapID) error {
 	if m.Type() != ebpf.PerCPUArray || m.ValueSize() != 4 {
 		return fmt.Errorf("%v is a map of the type %s whose values have %d bytes: reasons are read from a PerCPUArray whose values have 4",
@@ -217,8 +217,8 @@ func enumNames(m *ebpf.Map) (map[uint32]string, error) {
 	return names, nil
 }
 
-// typeOfValue asks the kernel for the BTF of a map, and for its value's type in that. Both are 0 if
-// the map has none.
+// typeOfValue reads the ids of a map's BTF, and of its value's type in that, from the kernel. Both
+// are 0 if the map has no BTF.
 func typeOfValue(m *ebpf.Map) (types btf.ID, value btf.TypeID, err error) {
 	var info struct { // the beginning of struct bpf_map_info in linux/bpf.h
 		_            [64]byte

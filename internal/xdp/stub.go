@@ -17,9 +17,9 @@ type Stub struct {
 	array         *ebpf.Map // holds the program that it calls
 }
 
-// NewStub loads a stub for prog. The stub returns verdict if there is nothing left to call. A
-// program can tail-call another one, or replace it in an array, only if they are alike: spec has
-// the type, the attach type and the flags of prog, and the stub's name.
+// NewStub loads a stub for prog. The stub returns verdict if prog is gone. A program can tail-call
+// another one, or replace it in an array, only if they are alike: spec has the type, the attach
+// type and the flags of prog, and the stub's name.
 func NewStub(prog *ebpf.Program, spec ebpf.ProgramSpec, verdict int32) (*Stub, error) {
 	array, err := ebpf.NewMap(&ebpf.MapSpec{Name: "stub", Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 	if err != nil {

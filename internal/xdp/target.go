@@ -23,7 +23,7 @@ type Target struct {
 	At Program
 }
 
-// Targets opens the programs that the selectors choose among those that run for an interface: the
+// Targets opens the programs that the selectors choose among the programs of an interface: the
 // attached one, or the components of a libxdp dispatcher. A selector is a program's name, an id, or
 // "all". An id may be that of any XDP program, such as one in a devmap or cpumap. Without selectors
 // Targets opens the only program that runs there. The error is an ErrNoProgram, ErrSeveralPrograms,
@@ -49,11 +49,11 @@ func Targets(ifi Interface, selectors []string) ([]Target, error) {
 	return targets, nil
 }
 
-// OneProgram chooses one of the programs that run for an interface. Without a selector that is the
-// attached one, even if it is a libxdp dispatcher: its verdict is that of all its components. Where
-// libxdp has a single component, that takes the place of the dispatcher, which does not run itself:
-// then OneProgram chooses the component. With a selector it is the one that Targets finds; several
-// are an ErrAmbiguousProgram.
+// OneProgram chooses one of the programs of an interface. Without a selector that is the attached
+// one, even if it is a libxdp dispatcher: its verdict is that of all its components. If libxdp has
+// a single component, that takes the place of the dispatcher, which does not run itself: then
+// OneProgram chooses the component. With a selector it is the one that Targets finds; several are
+// an ErrAmbiguousProgram.
 func OneProgram(ifi Interface, selector string) (Program, error) {
 	if selector == "" && len(ifi.Programs) == 1 {
 		if running, err := Running(ifi); err == nil && len(running) == 1 && takesPlaceOf(ifi.Programs[0], running[0]) {
@@ -109,7 +109,7 @@ func OpenTarget(id uint32) (Target, error) {
 	return t, nil
 }
 
-// newTarget checks what tracing needs: the program must be JIT-compiled and have BTF, which
+// newTarget checks the conditions for tracing: the program must be JIT-compiled and have BTF, which
 // describes the function that a tracer attaches to.
 func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
 	info, err := prog.Info()

@@ -3,6 +3,7 @@ package xdp
 import (
 	"fmt"
 
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"golang.org/x/sys/unix"
 )
 
@@ -45,5 +46,5 @@ func NetnsInode() (uint32, error) {
 // Hyper-V's driver uses for a network card. In generic mode the program runs later, when the
 // packets belong to the interface itself.
 func (ifi *Interface) receivesBelow() bool {
-	return ifi.Mode != Generic && (ifi.Driver == "bonding" || ifi.Driver == "hv_netvsc")
+	return ifi.Mode != packet.Generic && (ifi.Driver == "bonding" || ifi.Driver == "hv_netvsc")
 }

@@ -17,12 +17,13 @@ func AttachTracer(prog *ebpf.Program) (link.Link, error) {
 	return l, nil
 }
 
-// A TracingError tells the user why an XDP program cannot be traced with fentry and fexit programs.
+// A TracingError explains to the user why an XDP program cannot be traced with fentry and fexit
+// programs.
 type TracingError struct {
 	Reason string
-	Remedy string // what to do about it; "" = there is nothing to do on this kernel
+	Remedy string // "" = there is no remedy on this kernel
 	Kind   error  // a kind that the error matches if the caller has another remedy; nil = none
-	Err    error  // what the kernel said; nil = it was not asked
+	Err    error  // the kernel's error; nil = it was not tried
 }
 
 func (e *TracingError) Error() string {

@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// Use tells why this machine needs the packets of the interface, and what to do if it does not need
-// them after all. The reason is empty if it needs none: dropping them loses nothing. The remedy is
+// Use returns why this machine needs the packets of the interface, and a remedy if it does not need
+// them after all. The reason is empty if it does not: dropping them does no harm. The remedy is
 // empty if there is none. The devices above the interface count, too: see above.
 func (ifi *Interface) Use() (reason, remedy string, err error) {
 	all, err := devices()

@@ -2,7 +2,7 @@ package xdp
 
 import "github.com/xdpcap/xdpcap/capture/packet"
 
-// A Verdict is what an XDP program returns.
+// A Verdict is the return value of an XDP program.
 type Verdict = packet.Verdict
 
 // The verdicts of package packet.
@@ -22,3 +22,7 @@ func VerdictNames() []string { return packet.VerdictNames() }
 
 // ParseVerdict reads a verdict's name, with or without the kernel's XDP_, or its number.
 func ParseVerdict(s string) (Verdict, error) { return packet.ParseVerdict(s) }
+
+// Loses reports whether the kernel throws away a packet with this verdict, as it also does for a
+// number that it does not know.
+func Loses(v Verdict) bool { return v.Discards() || v == UnknownVerdict }

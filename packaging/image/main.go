@@ -24,8 +24,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// name is what the image is called where it is loaded from the file. In a registry it is called
-// what somebody pushes it as.
+// name is the image's name where it is loaded from the file. In a registry it has the name under
+// which it was pushed.
 const name = "localhost/xdpcap:latest"
 
 func main() {
@@ -86,7 +86,7 @@ func write(path, version string, roots []string) error {
 	return errors.Join(pack(file, dir, made), file.Close())
 }
 
-// readable gives all files and directories the same modes, whatever the umask is.
+// readable gives all files and directories the same modes, with any umask.
 func readable(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {

@@ -1,4 +1,4 @@
-// Package account joins what the sampling programs count with what the reader counts.
+// Package account joins the counts of the sampling programs with the counts of the reader.
 package account
 
 import (
@@ -8,12 +8,12 @@ import (
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
-// A Program is what the programs in the kernel counted for a source. Its Captured, Bytes and
+// A Program has the counts of the programs in the kernel for a source. Its Captured, Bytes and
 // Invalid are 0, because only the reader can count them.
 type Program struct {
 	packet.Account
 	Sent   uint64 // records that found room in a ring
-	Joined uint64 // packets in the larger ones that were seen, but for one each
+	Joined uint64 // packets in the larger ones that were seen, less one for each of these
 
 	// unread is the part of Lost that was sent before an interface went, and that the reader never
 	// found.
@@ -29,8 +29,8 @@ func (p *Program) Miss(counts packet.Account) {
 	p.unread = unread
 }
 
-// Continue makes the counts of a slot those of an index: without what was counted in the slot
-// before its source came, and with what was counted for earlier sources of the index.
+// Continue makes the counts of a slot the counts of an index: it subtracts the counts of the slot
+// before its source came, and adds the counts of earlier sources of the index.
 func (p *Program) Continue(before, earlier Program) {
 	p.Subtract(before.Account)
 	p.Add(earlier.Account)
@@ -39,12 +39,11 @@ func (p *Program) Continue(before, earlier Program) {
 	p.unread = earlier.unread
 }
 
-// A Ledger keeps what the reader counts of each source and joins it with what the programs count.
-// Its methods belong to the reader's goroutine, except Accounts and Read, which any goroutine may
-// call.
+// A Ledger keeps the reader's counts of each source and joins them with those of the programs. Its
+// methods belong to the reader's goroutine, except Accounts and Read, which any goroutine may call.
 type Ledger struct {
 	limit    uint64          // packets to capture
-	counts   packet.Accounts // Captured, Bytes, Invalid, and NotSampled for what came after the limit
+	counts   packet.Accounts // Captured, Bytes, Invalid, and NotSampled for packets after the limit
 	captured uint64          // the sum of Captured over counts
 
 	last    int   // the source that was counted last; -1 = none since Publish
@@ -119,7 +118,7 @@ func (l *Ledger) Reject(source int) {
 	l.of(source).Invalid++
 }
 
-// Counts returns what the reader has counted of each source.
+// Counts returns the reader's counts of each source.
 func (l *Ledger) Counts() packet.Accounts { return l.counts }
 
 // Final returns the final accounts; nil until Close.
@@ -130,7 +129,7 @@ func (l *Ledger) Final() packet.Accounts {
 }
 
 // Publish makes the counts visible to Accounts. There may be very many sources, so it copies only
-// what has changed.
+// changed counts.
 func (l *Ledger) Publish() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,7 +142,7 @@ func (l *Ledger) Publish() {
 	l.last, l.changed = -1, l.changed[:0]
 }
 
-// Read returns what the reader has counted of a source.
+// Read returns the reader's counts of a source.
 func (l *Ledger) Read(source int) packet.Account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,9 +151,9 @@ func (l *Ledger) Read(source int) packet.Account {
 
 // Close makes the accounts final. Every record that a program sent was taken, or is invalid, or is
 // lost because the reader never found it in a ring. An invalid record may name the wrong source, so
-// it is counted for a source that misses one. Then each account adds up to what its program has
-// seen. If the program or the kernel has miscounted, or a ring held records that no program sent,
-// the difference is Unexplained.
+// it is counted for a source that lacks a record. Then each account adds up to the number that its
+// program has seen. If the program or the kernel has miscounted, or a ring held records that no
+// program sent, the difference is Unexplained.
 func (l *Ledger) Close(programs []Program) {
 	l.Publish()
 	l.mu.Lock()

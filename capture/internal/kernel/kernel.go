@@ -1,5 +1,5 @@
-// Package kernel is bpf/sampler.c for Go: the compiled programs, and the names, types and limits
-// that C and Go share.
+// Package kernel is generated from bpf/sampler.c: sampler_bpfel.go has the compiled programs, and
+// the names, types and limits that C and Go share.
 package kernel
 
 //go:generate go tool bpf2go -target bpfel -type ring -type account -type passage -type class -type flow -type head_limit -type lost_limit Sampler ../../../bpf/sampler.c

@@ -21,6 +21,7 @@ type SamplerAccount struct {
 	Lost        uint64
 	Sampled     uint64
 	Joined      uint64
+	Undecided   uint64
 	Group       struct {
 		_      structs.HostLayout
 		Left   uint32
@@ -46,6 +47,15 @@ const (
 	SamplerClassSLOTS     SamplerClass = 514
 	SamplerClassOTHER     SamplerClass = 65536
 )
+
+type SamplerDatagram struct {
+	_           structs.HostLayout
+	Source      [2]uint64
+	Destination [2]uint64
+	Id          uint32
+	Protocol    uint32
+	Hook        uint64
+}
 
 type SamplerFlow struct {
 	_               structs.HostLayout
@@ -154,15 +164,18 @@ type SamplerScratch struct {
 		Tag          uint16
 	}
 	Before [4096]uint8
-	Head   SamplerHead
-	Made   struct {
-		_        structs.HostLayout
-		H_dest   [6]uint8
-		H_source [6]uint8
-		H_proto  uint16
+	Frame  struct {
+		_    structs.HostLayout
+		Head SamplerHead
+		Made struct {
+			_        structs.HostLayout
+			H_dest   [6]uint8
+			H_source [6]uint8
+			H_proto  uint16
+		}
+		Room [2]uint8
 	}
-	Room [2]uint8
-	_    [4]byte
+	_ [4]byte
 }
 
 type SamplerStamping uint32
@@ -178,78 +191,80 @@ const (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	SamplerMapAccounts          = "accounts"
-	SamplerMapBucket            = "bucket"
-	SamplerMapClosed            = "closed"
-	SamplerMapDoorbell          = "doorbell"
-	SamplerMapFlows             = "flows"
-	SamplerMapGivenReasons      = "given_reasons"
-	SamplerMapHeads             = "heads"
-	SamplerMapPassages          = "passages"
-	SamplerMapRates             = "rates"
-	SamplerMapRings             = "rings"
-	SamplerMapSamples           = "samples"
-	SamplerMapScratches         = "scratches"
-	SamplerProgXdpcapCard       = "xdpcap_card"
-	SamplerProgXdpcapEgress     = "xdpcap_egress"
-	SamplerProgXdpcapEndPoll    = "xdpcap_end_poll"
-	SamplerProgXdpcapFentry     = "xdpcap_fentry"
-	SamplerProgXdpcapFexit      = "xdpcap_fexit"
-	SamplerProgXdpcapGeneric    = "xdpcap_generic"
-	SamplerProgXdpcapIngress    = "xdpcap_ingress"
-	SamplerProgXdpcapLost       = "xdpcap_lost"
-	SamplerProgXdpcapLostRx     = "xdpcap_lost_rx"
-	SamplerProgXdpcapRedirect   = "xdpcap_redirect"
-	SamplerProgXdpcapXdp        = "xdpcap_xdp"
-	SamplerVarAccompanied       = "accompanied"
-	SamplerVarArrival           = "arrival"
-	SamplerVarAskingHash        = "asking_hash"
-	SamplerVarAskingTag         = "asking_tag"
-	SamplerVarAskingTime        = "asking_time"
-	SamplerVarChoosingFlows     = "choosing_flows"
-	SamplerVarClassType         = "class_type"
-	SamplerVarCuttingPayload    = "cutting_payload"
-	SamplerVarDrawingByVerdict  = "drawing_by_verdict"
-	SamplerVarFactsType         = "facts_type"
-	SamplerVarFiltering         = "filtering"
-	SamplerVarFilteringLength   = "filtering_length"
-	SamplerVarFirstPackets      = "first_packets"
-	SamplerVarFlowSeed          = "flow_seed"
-	SamplerVarHeadLimitType     = "head_limit_type"
-	SamplerVarHook              = "hook"
-	SamplerVarInterruptible     = "interruptible"
-	SamplerVarKeepFlowsBelow    = "keep_flows_below"
-	SamplerVarLostKindType      = "lost_kind_type"
-	SamplerVarLostLimitType     = "lost_limit_type"
-	SamplerVarNoLossCount       = "no_loss_count"
-	SamplerVarNoLosses          = "no_losses"
-	SamplerVarOneIn             = "one_in"
-	SamplerVarOneInOf           = "one_in_of"
-	SamplerVarPacketCost        = "packet_cost"
-	SamplerVarPayloadKept       = "payload_kept"
-	SamplerVarPerfBeside        = "perf_beside"
-	SamplerVarReach             = "reach"
-	SamplerVarReadingReasons    = "reading_reasons"
-	SamplerVarReasonCount       = "reason_count"
-	SamplerVarReasons           = "reasons"
-	SamplerVarRecordingEntry    = "recording_entry"
-	SamplerVarRecordingExit     = "recording_exit"
-	SamplerVarRedirectInfoInCpu = "redirect_info_in_cpu"
-	SamplerVarRingSize          = "ring_size"
-	SamplerVarRingType          = "ring_type"
-	SamplerVarSendingTx         = "sending_tx"
-	SamplerVarSlowerThan        = "slower_than"
-	SamplerVarSnaplen           = "snaplen"
-	SamplerVarSource            = "source"
-	SamplerVarStamping          = "stamping"
-	SamplerVarStoresInOrder     = "stores_in_order"
-	SamplerVarTracedAbove       = "traced_above"
-	SamplerVarTracedIfindex     = "traced_ifindex"
-	SamplerVarTracedLower       = "traced_lower"
-	SamplerVarTracedNetns       = "traced_netns"
-	SamplerVarVerdict           = "verdict"
-	SamplerVarVerdictCount      = "verdict_count"
-	SamplerVarVerdicts          = "verdicts"
+	SamplerMapAccounts           = "accounts"
+	SamplerMapBucket             = "bucket"
+	SamplerMapClosed             = "closed"
+	SamplerMapDatagrams          = "datagrams"
+	SamplerMapDoorbell           = "doorbell"
+	SamplerMapFlows              = "flows"
+	SamplerMapGivenReasons       = "given_reasons"
+	SamplerMapHeads              = "heads"
+	SamplerMapPassages           = "passages"
+	SamplerMapRates              = "rates"
+	SamplerMapRings              = "rings"
+	SamplerMapSamples            = "samples"
+	SamplerMapScratches          = "scratches"
+	SamplerProgXdpcapCard        = "xdpcap_card"
+	SamplerProgXdpcapEgress      = "xdpcap_egress"
+	SamplerProgXdpcapEndPoll     = "xdpcap_end_poll"
+	SamplerProgXdpcapFentry      = "xdpcap_fentry"
+	SamplerProgXdpcapFexit       = "xdpcap_fexit"
+	SamplerProgXdpcapGeneric     = "xdpcap_generic"
+	SamplerProgXdpcapIngress     = "xdpcap_ingress"
+	SamplerProgXdpcapLost        = "xdpcap_lost"
+	SamplerProgXdpcapLostRx      = "xdpcap_lost_rx"
+	SamplerProgXdpcapRedirect    = "xdpcap_redirect"
+	SamplerProgXdpcapXdp         = "xdpcap_xdp"
+	SamplerVarAccompanied        = "accompanied"
+	SamplerVarArrival            = "arrival"
+	SamplerVarAskingHash         = "asking_hash"
+	SamplerVarAskingTag          = "asking_tag"
+	SamplerVarAskingTime         = "asking_time"
+	SamplerVarChoosingFlows      = "choosing_flows"
+	SamplerVarClassType          = "class_type"
+	SamplerVarCuttingPayload     = "cutting_payload"
+	SamplerVarDrawingByVerdict   = "drawing_by_verdict"
+	SamplerVarFactsType          = "facts_type"
+	SamplerVarFiltering          = "filtering"
+	SamplerVarFilteringLength    = "filtering_length"
+	SamplerVarFirstPackets       = "first_packets"
+	SamplerVarFlowSeed           = "flow_seed"
+	SamplerVarFollowingFragments = "following_fragments"
+	SamplerVarHeadLimitType      = "head_limit_type"
+	SamplerVarHook               = "hook"
+	SamplerVarInterruptible      = "interruptible"
+	SamplerVarKeepFlowsBelow     = "keep_flows_below"
+	SamplerVarLostKindType       = "lost_kind_type"
+	SamplerVarLostLimitType      = "lost_limit_type"
+	SamplerVarNoLossCount        = "no_loss_count"
+	SamplerVarNoLosses           = "no_losses"
+	SamplerVarOneIn              = "one_in"
+	SamplerVarOneInOf            = "one_in_of"
+	SamplerVarPacketCost         = "packet_cost"
+	SamplerVarPayloadKept        = "payload_kept"
+	SamplerVarPerfBeside         = "perf_beside"
+	SamplerVarReach              = "reach"
+	SamplerVarReadingReasons     = "reading_reasons"
+	SamplerVarReasonCount        = "reason_count"
+	SamplerVarReasons            = "reasons"
+	SamplerVarRecordingEntry     = "recording_entry"
+	SamplerVarRecordingExit      = "recording_exit"
+	SamplerVarRedirectInfoInCpu  = "redirect_info_in_cpu"
+	SamplerVarRingSize           = "ring_size"
+	SamplerVarRingType           = "ring_type"
+	SamplerVarSendingTx          = "sending_tx"
+	SamplerVarSlowerThan         = "slower_than"
+	SamplerVarSnaplen            = "snaplen"
+	SamplerVarSource             = "source"
+	SamplerVarStamping           = "stamping"
+	SamplerVarStoresInOrder      = "stores_in_order"
+	SamplerVarTracedAbove        = "traced_above"
+	SamplerVarTracedIfindex      = "traced_ifindex"
+	SamplerVarTracedLower        = "traced_lower"
+	SamplerVarTracedNetns        = "traced_netns"
+	SamplerVarVerdict            = "verdict"
+	SamplerVarVerdictCount       = "verdict_count"
+	SamplerVarVerdicts           = "verdicts"
 )
 
 // LoadSampler returns the embedded CollectionSpec for Sampler.
@@ -314,6 +329,7 @@ type SamplerMapSpecs struct {
 	Accounts     *ebpf.MapSpec `ebpf:"accounts"`
 	Bucket       *ebpf.MapSpec `ebpf:"bucket"`
 	Closed       *ebpf.MapSpec `ebpf:"closed"`
+	Datagrams    *ebpf.MapSpec `ebpf:"datagrams"`
 	Doorbell     *ebpf.MapSpec `ebpf:"doorbell"`
 	Flows        *ebpf.MapSpec `ebpf:"flows"`
 	GivenReasons *ebpf.MapSpec `ebpf:"given_reasons"`
@@ -329,55 +345,56 @@ type SamplerMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type SamplerVariableSpecs struct {
-	Accompanied       *ebpf.VariableSpec `ebpf:"accompanied"`
-	Arrival           *ebpf.VariableSpec `ebpf:"arrival"`
-	AskingHash        *ebpf.VariableSpec `ebpf:"asking_hash"`
-	AskingTag         *ebpf.VariableSpec `ebpf:"asking_tag"`
-	AskingTime        *ebpf.VariableSpec `ebpf:"asking_time"`
-	ChoosingFlows     *ebpf.VariableSpec `ebpf:"choosing_flows"`
-	ClassType         *ebpf.VariableSpec `ebpf:"class_type"`
-	CuttingPayload    *ebpf.VariableSpec `ebpf:"cutting_payload"`
-	DrawingByVerdict  *ebpf.VariableSpec `ebpf:"drawing_by_verdict"`
-	FactsType         *ebpf.VariableSpec `ebpf:"facts_type"`
-	Filtering         *ebpf.VariableSpec `ebpf:"filtering"`
-	FilteringLength   *ebpf.VariableSpec `ebpf:"filtering_length"`
-	FirstPackets      *ebpf.VariableSpec `ebpf:"first_packets"`
-	FlowSeed          *ebpf.VariableSpec `ebpf:"flow_seed"`
-	HeadLimitType     *ebpf.VariableSpec `ebpf:"head_limit_type"`
-	Hook              *ebpf.VariableSpec `ebpf:"hook"`
-	Interruptible     *ebpf.VariableSpec `ebpf:"interruptible"`
-	KeepFlowsBelow    *ebpf.VariableSpec `ebpf:"keep_flows_below"`
-	LostKindType      *ebpf.VariableSpec `ebpf:"lost_kind_type"`
-	LostLimitType     *ebpf.VariableSpec `ebpf:"lost_limit_type"`
-	NoLossCount       *ebpf.VariableSpec `ebpf:"no_loss_count"`
-	NoLosses          *ebpf.VariableSpec `ebpf:"no_losses"`
-	OneIn             *ebpf.VariableSpec `ebpf:"one_in"`
-	OneInOf           *ebpf.VariableSpec `ebpf:"one_in_of"`
-	PacketCost        *ebpf.VariableSpec `ebpf:"packet_cost"`
-	PayloadKept       *ebpf.VariableSpec `ebpf:"payload_kept"`
-	PerfBeside        *ebpf.VariableSpec `ebpf:"perf_beside"`
-	Reach             *ebpf.VariableSpec `ebpf:"reach"`
-	ReadingReasons    *ebpf.VariableSpec `ebpf:"reading_reasons"`
-	ReasonCount       *ebpf.VariableSpec `ebpf:"reason_count"`
-	Reasons           *ebpf.VariableSpec `ebpf:"reasons"`
-	RecordingEntry    *ebpf.VariableSpec `ebpf:"recording_entry"`
-	RecordingExit     *ebpf.VariableSpec `ebpf:"recording_exit"`
-	RedirectInfoInCpu *ebpf.VariableSpec `ebpf:"redirect_info_in_cpu"`
-	RingSize          *ebpf.VariableSpec `ebpf:"ring_size"`
-	RingType          *ebpf.VariableSpec `ebpf:"ring_type"`
-	SendingTx         *ebpf.VariableSpec `ebpf:"sending_tx"`
-	SlowerThan        *ebpf.VariableSpec `ebpf:"slower_than"`
-	Snaplen           *ebpf.VariableSpec `ebpf:"snaplen"`
-	Source            *ebpf.VariableSpec `ebpf:"source"`
-	Stamping          *ebpf.VariableSpec `ebpf:"stamping"`
-	StoresInOrder     *ebpf.VariableSpec `ebpf:"stores_in_order"`
-	TracedAbove       *ebpf.VariableSpec `ebpf:"traced_above"`
-	TracedIfindex     *ebpf.VariableSpec `ebpf:"traced_ifindex"`
-	TracedLower       *ebpf.VariableSpec `ebpf:"traced_lower"`
-	TracedNetns       *ebpf.VariableSpec `ebpf:"traced_netns"`
-	Verdict           *ebpf.VariableSpec `ebpf:"verdict"`
-	VerdictCount      *ebpf.VariableSpec `ebpf:"verdict_count"`
-	Verdicts          *ebpf.VariableSpec `ebpf:"verdicts"`
+	Accompanied        *ebpf.VariableSpec `ebpf:"accompanied"`
+	Arrival            *ebpf.VariableSpec `ebpf:"arrival"`
+	AskingHash         *ebpf.VariableSpec `ebpf:"asking_hash"`
+	AskingTag          *ebpf.VariableSpec `ebpf:"asking_tag"`
+	AskingTime         *ebpf.VariableSpec `ebpf:"asking_time"`
+	ChoosingFlows      *ebpf.VariableSpec `ebpf:"choosing_flows"`
+	ClassType          *ebpf.VariableSpec `ebpf:"class_type"`
+	CuttingPayload     *ebpf.VariableSpec `ebpf:"cutting_payload"`
+	DrawingByVerdict   *ebpf.VariableSpec `ebpf:"drawing_by_verdict"`
+	FactsType          *ebpf.VariableSpec `ebpf:"facts_type"`
+	Filtering          *ebpf.VariableSpec `ebpf:"filtering"`
+	FilteringLength    *ebpf.VariableSpec `ebpf:"filtering_length"`
+	FirstPackets       *ebpf.VariableSpec `ebpf:"first_packets"`
+	FlowSeed           *ebpf.VariableSpec `ebpf:"flow_seed"`
+	FollowingFragments *ebpf.VariableSpec `ebpf:"following_fragments"`
+	HeadLimitType      *ebpf.VariableSpec `ebpf:"head_limit_type"`
+	Hook               *ebpf.VariableSpec `ebpf:"hook"`
+	Interruptible      *ebpf.VariableSpec `ebpf:"interruptible"`
+	KeepFlowsBelow     *ebpf.VariableSpec `ebpf:"keep_flows_below"`
+	LostKindType       *ebpf.VariableSpec `ebpf:"lost_kind_type"`
+	LostLimitType      *ebpf.VariableSpec `ebpf:"lost_limit_type"`
+	NoLossCount        *ebpf.VariableSpec `ebpf:"no_loss_count"`
+	NoLosses           *ebpf.VariableSpec `ebpf:"no_losses"`
+	OneIn              *ebpf.VariableSpec `ebpf:"one_in"`
+	OneInOf            *ebpf.VariableSpec `ebpf:"one_in_of"`
+	PacketCost         *ebpf.VariableSpec `ebpf:"packet_cost"`
+	PayloadKept        *ebpf.VariableSpec `ebpf:"payload_kept"`
+	PerfBeside         *ebpf.VariableSpec `ebpf:"perf_beside"`
+	Reach              *ebpf.VariableSpec `ebpf:"reach"`
+	ReadingReasons     *ebpf.VariableSpec `ebpf:"reading_reasons"`
+	ReasonCount        *ebpf.VariableSpec `ebpf:"reason_count"`
+	Reasons            *ebpf.VariableSpec `ebpf:"reasons"`
+	RecordingEntry     *ebpf.VariableSpec `ebpf:"recording_entry"`
+	RecordingExit      *ebpf.VariableSpec `ebpf:"recording_exit"`
+	RedirectInfoInCpu  *ebpf.VariableSpec `ebpf:"redirect_info_in_cpu"`
+	RingSize           *ebpf.VariableSpec `ebpf:"ring_size"`
+	RingType           *ebpf.VariableSpec `ebpf:"ring_type"`
+	SendingTx          *ebpf.VariableSpec `ebpf:"sending_tx"`
+	SlowerThan         *ebpf.VariableSpec `ebpf:"slower_than"`
+	Snaplen            *ebpf.VariableSpec `ebpf:"snaplen"`
+	Source             *ebpf.VariableSpec `ebpf:"source"`
+	Stamping           *ebpf.VariableSpec `ebpf:"stamping"`
+	StoresInOrder      *ebpf.VariableSpec `ebpf:"stores_in_order"`
+	TracedAbove        *ebpf.VariableSpec `ebpf:"traced_above"`
+	TracedIfindex      *ebpf.VariableSpec `ebpf:"traced_ifindex"`
+	TracedLower        *ebpf.VariableSpec `ebpf:"traced_lower"`
+	TracedNetns        *ebpf.VariableSpec `ebpf:"traced_netns"`
+	Verdict            *ebpf.VariableSpec `ebpf:"verdict"`
+	VerdictCount       *ebpf.VariableSpec `ebpf:"verdict_count"`
+	Verdicts           *ebpf.VariableSpec `ebpf:"verdicts"`
 }
 
 // SamplerObjects contains all objects after they have been loaded into the kernel.
@@ -403,6 +420,7 @@ type SamplerMaps struct {
 	Accounts     *ebpf.Map `ebpf:"accounts"`
 	Bucket       *ebpf.Map `ebpf:"bucket"`
 	Closed       *ebpf.Map `ebpf:"closed"`
+	Datagrams    *ebpf.Map `ebpf:"datagrams"`
 	Doorbell     *ebpf.Map `ebpf:"doorbell"`
 	Flows        *ebpf.Map `ebpf:"flows"`
 	GivenReasons *ebpf.Map `ebpf:"given_reasons"`
@@ -419,6 +437,7 @@ func (m *SamplerMaps) Close() error {
 		m.Accounts,
 		m.Bucket,
 		m.Closed,
+		m.Datagrams,
 		m.Doorbell,
 		m.Flows,
 		m.GivenReasons,
@@ -435,55 +454,56 @@ func (m *SamplerMaps) Close() error {
 //
 // It can be passed to LoadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type SamplerVariables struct {
-	Accompanied       *ebpf.Variable `ebpf:"accompanied"`
-	Arrival           *ebpf.Variable `ebpf:"arrival"`
-	AskingHash        *ebpf.Variable `ebpf:"asking_hash"`
-	AskingTag         *ebpf.Variable `ebpf:"asking_tag"`
-	AskingTime        *ebpf.Variable `ebpf:"asking_time"`
-	ChoosingFlows     *ebpf.Variable `ebpf:"choosing_flows"`
-	ClassType         *ebpf.Variable `ebpf:"class_type"`
-	CuttingPayload    *ebpf.Variable `ebpf:"cutting_payload"`
-	DrawingByVerdict  *ebpf.Variable `ebpf:"drawing_by_verdict"`
-	FactsType         *ebpf.Variable `ebpf:"facts_type"`
-	Filtering         *ebpf.Variable `ebpf:"filtering"`
-	FilteringLength   *ebpf.Variable `ebpf:"filtering_length"`
-	FirstPackets      *ebpf.Variable `ebpf:"first_packets"`
-	FlowSeed          *ebpf.Variable `ebpf:"flow_seed"`
-	HeadLimitType     *ebpf.Variable `ebpf:"head_limit_type"`
-	Hook              *ebpf.Variable `ebpf:"hook"`
-	Interruptible     *ebpf.Variable `ebpf:"interruptible"`
-	KeepFlowsBelow    *ebpf.Variable `ebpf:"keep_flows_below"`
-	LostKindType      *ebpf.Variable `ebpf:"lost_kind_type"`
-	LostLimitType     *ebpf.Variable `ebpf:"lost_limit_type"`
-	NoLossCount       *ebpf.Variable `ebpf:"no_loss_count"`
-	NoLosses          *ebpf.Variable `ebpf:"no_losses"`
-	OneIn             *ebpf.Variable `ebpf:"one_in"`
-	OneInOf           *ebpf.Variable `ebpf:"one_in_of"`
-	PacketCost        *ebpf.Variable `ebpf:"packet_cost"`
-	PayloadKept       *ebpf.Variable `ebpf:"payload_kept"`
-	PerfBeside        *ebpf.Variable `ebpf:"perf_beside"`
-	Reach             *ebpf.Variable `ebpf:"reach"`
-	ReadingReasons    *ebpf.Variable `ebpf:"reading_reasons"`
-	ReasonCount       *ebpf.Variable `ebpf:"reason_count"`
-	Reasons           *ebpf.Variable `ebpf:"reasons"`
-	RecordingEntry    *ebpf.Variable `ebpf:"recording_entry"`
-	RecordingExit     *ebpf.Variable `ebpf:"recording_exit"`
-	RedirectInfoInCpu *ebpf.Variable `ebpf:"redirect_info_in_cpu"`
-	RingSize          *ebpf.Variable `ebpf:"ring_size"`
-	RingType          *ebpf.Variable `ebpf:"ring_type"`
-	SendingTx         *ebpf.Variable `ebpf:"sending_tx"`
-	SlowerThan        *ebpf.Variable `ebpf:"slower_than"`
-	Snaplen           *ebpf.Variable `ebpf:"snaplen"`
-	Source            *ebpf.Variable `ebpf:"source"`
-	Stamping          *ebpf.Variable `ebpf:"stamping"`
-	StoresInOrder     *ebpf.Variable `ebpf:"stores_in_order"`
-	TracedAbove       *ebpf.Variable `ebpf:"traced_above"`
-	TracedIfindex     *ebpf.Variable `ebpf:"traced_ifindex"`
-	TracedLower       *ebpf.Variable `ebpf:"traced_lower"`
-	TracedNetns       *ebpf.Variable `ebpf:"traced_netns"`
-	Verdict           *ebpf.Variable `ebpf:"verdict"`
-	VerdictCount      *ebpf.Variable `ebpf:"verdict_count"`
-	Verdicts          *ebpf.Variable `ebpf:"verdicts"`
+	Accompanied        *ebpf.Variable `ebpf:"accompanied"`
+	Arrival            *ebpf.Variable `ebpf:"arrival"`
+	AskingHash         *ebpf.Variable `ebpf:"asking_hash"`
+	AskingTag          *ebpf.Variable `ebpf:"asking_tag"`
+	AskingTime         *ebpf.Variable `ebpf:"asking_time"`
+	ChoosingFlows      *ebpf.Variable `ebpf:"choosing_flows"`
+	ClassType          *ebpf.Variable `ebpf:"class_type"`
+	CuttingPayload     *ebpf.Variable `ebpf:"cutting_payload"`
+	DrawingByVerdict   *ebpf.Variable `ebpf:"drawing_by_verdict"`
+	FactsType          *ebpf.Variable `ebpf:"facts_type"`
+	Filtering          *ebpf.Variable `ebpf:"filtering"`
+	FilteringLength    *ebpf.Variable `ebpf:"filtering_length"`
+	FirstPackets       *ebpf.Variable `ebpf:"first_packets"`
+	FlowSeed           *ebpf.Variable `ebpf:"flow_seed"`
+	FollowingFragments *ebpf.Variable `ebpf:"following_fragments"`
+	HeadLimitType      *ebpf.Variable `ebpf:"head_limit_type"`
+	Hook               *ebpf.Variable `ebpf:"hook"`
+	Interruptible      *ebpf.Variable `ebpf:"interruptible"`
+	KeepFlowsBelow     *ebpf.Variable `ebpf:"keep_flows_below"`
+	LostKindType       *ebpf.Variable `ebpf:"lost_kind_type"`
+	LostLimitType      *ebpf.Variable `ebpf:"lost_limit_type"`
+	NoLossCount        *ebpf.Variable `ebpf:"no_loss_count"`
+	NoLosses           *ebpf.Variable `ebpf:"no_losses"`
+	OneIn              *ebpf.Variable `ebpf:"one_in"`
+	OneInOf            *ebpf.Variable `ebpf:"one_in_of"`
+	PacketCost         *ebpf.Variable `ebpf:"packet_cost"`
+	PayloadKept        *ebpf.Variable `ebpf:"payload_kept"`
+	PerfBeside         *ebpf.Variable `ebpf:"perf_beside"`
+	Reach              *ebpf.Variable `ebpf:"reach"`
+	ReadingReasons     *ebpf.Variable `ebpf:"reading_reasons"`
+	ReasonCount        *ebpf.Variable `ebpf:"reason_count"`
+	Reasons            *ebpf.Variable `ebpf:"reasons"`
+	RecordingEntry     *ebpf.Variable `ebpf:"recording_entry"`
+	RecordingExit      *ebpf.Variable `ebpf:"recording_exit"`
+	RedirectInfoInCpu  *ebpf.Variable `ebpf:"redirect_info_in_cpu"`
+	RingSize           *ebpf.Variable `ebpf:"ring_size"`
+	RingType           *ebpf.Variable `ebpf:"ring_type"`
+	SendingTx          *ebpf.Variable `ebpf:"sending_tx"`
+	SlowerThan         *ebpf.Variable `ebpf:"slower_than"`
+	Snaplen            *ebpf.Variable `ebpf:"snaplen"`
+	Source             *ebpf.Variable `ebpf:"source"`
+	Stamping           *ebpf.Variable `ebpf:"stamping"`
+	StoresInOrder      *ebpf.Variable `ebpf:"stores_in_order"`
+	TracedAbove        *ebpf.Variable `ebpf:"traced_above"`
+	TracedIfindex      *ebpf.Variable `ebpf:"traced_ifindex"`
+	TracedLower        *ebpf.Variable `ebpf:"traced_lower"`
+	TracedNetns        *ebpf.Variable `ebpf:"traced_netns"`
+	Verdict            *ebpf.Variable `ebpf:"verdict"`
+	VerdictCount       *ebpf.Variable `ebpf:"verdict_count"`
+	Verdicts           *ebpf.Variable `ebpf:"verdicts"`
 }
 
 // SamplerPrograms contains all programs after they have been loaded into the kernel.

@@ -35,12 +35,12 @@ func (r Record) Raw(data []byte) []byte {
 // one Looks[1].
 type Lists struct {
 	Looks  []Look
-	Number uint32 // what ringOf returns for every CPU
+	Number uint32 // the result of ringOf for every CPU
 	Refuse int    // the next so many calls of Open fail with Err
 	Err    error
 }
 
-// A Look is what one search for rings finds.
+// A Look is the result of one search for rings.
 type Look struct {
 	Rings []*List
 	Err   error
@@ -81,13 +81,14 @@ type List struct {
 	Gone    bool // its CPU went offline
 	Closed  bool
 
-	// Armed, if not nil, is called whenever the ring is armed. record is what Set.Arm got. It
-	// returns true if a record came at that moment, for which the ring will not ask to be read.
+	// Armed, if not nil, is called whenever the ring is armed. record is the argument of Set.Arm.
+	// It returns true if a record came at that moment, for which the ring will not become readable.
 	Armed func(record bool) (missed bool)
 }
 
 func (r *List) complete(now int64) int64 { return now - int64(SettleTime) }
 func (r *List) isHalfFull() bool         { return false }
+func (r *List) filled() float64          { return 0 }
 
 func (r *List) refill()  {}
 func (r *List) release() {}

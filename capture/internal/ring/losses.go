@@ -5,20 +5,20 @@ import (
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
-// Losses holds what the last record of each CPU and slot said about lost packets. It is not kept by
-// ring, because a CPU may have several rings, at once or one after the other.
+// Losses keeps the number of lost packets in the last record of each CPU and slot. The numbers do
+// not belong to a ring, because a CPU may have several rings, at once or one after the other.
 type Losses struct {
-	Slots int
+	Slots int // length of the programs' arrays
 	byCPU [][]uint64
 }
 
-// Since returns how many packets of a slot were lost on a packet's CPU since the previous packet of
-// both. f.Dropped is still the program's cumulative count. Call it once for each packet, in the
-// order of time.
+// Since returns how many packets of a slot were lost on a packet's CPU since the slot's previous
+// packet on that CPU. f.Dropped must be the cumulative count that the program wrote. Call it once
+// for each packet, in the order of time.
 func (l *Losses) Since(slot uint16, f *packet.Facts) uint64 {
 	cpu := int(f.ID >> kernel.SamplerLimitID_CPU_SHIFT)
 	if cpu >= len(l.byCPU) {
-		l.add(cpu)
+		l.grow(cpu)
 	}
 	last := &l.byCPU[cpu][slot]
 	before := *last
@@ -26,19 +26,19 @@ func (l *Losses) Since(slot uint16, f *packet.Facts) uint64 {
 	return *last - before
 }
 
-// Begin notes what programs that had a slot before its present source have lost on each CPU: those
-// packets are missing before none of this source's.
+// Begin sets the counts of a slot to those at the moment when its present source came, one for each
+// CPU. The packets until then were lost by the slot's earlier sources.
 func (l *Losses) Begin(slot int, byCPU []uint64) {
 	for cpu, lost := range byCPU {
 		if lost > 0 {
-			l.add(cpu)
+			l.grow(cpu)
 			l.byCPU[cpu][slot] = lost
 		}
 	}
 }
 
-// add adds a CPU.
-func (l *Losses) add(cpu int) {
+// grow makes room for the CPUs up to this one.
+func (l *Losses) grow(cpu int) {
 	for cpu >= len(l.byCPU) {
 		l.byCPU = append(l.byCPU, make([]uint64, l.Slots))
 	}

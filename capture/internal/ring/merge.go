@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"math"
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture/packet"
@@ -26,22 +27,22 @@ const groupBytes = 2048
 func newCursor(r ring) *cursor { return &cursor{ring: r} }
 
 // IsReady reports whether there is a record whose position in the sequence is final.
-func (m *Set) IsReady() bool { return len(m.order) > 0 && m.order[0].stamp <= m.horizon }
+func (s *Set) IsReady() bool { return len(s.order) > 0 && s.order[0].stamp <= s.horizon }
 
 // Next fills a slice with the oldest packets whose position in the sequence is final, and returns
 // how many there are: at least one if IsReady. They are as the programs sent them, with
 // CLOCK_MONOTONIC stamps, and stay valid until the next call. A damaged record has no position, and
 // comes as soon as the reader finds it.
-func (m *Set) Next(packets []packet.Packet) (n int) {
-	m.group++
-	for n < len(packets) && m.IsReady() {
-		c, until := m.order[0], m.horizon
-		isAlone := len(m.order) == 1
+func (s *Set) Next(packets []packet.Packet) (n int) {
+	s.group++
+	for n < len(packets) && s.IsReady() {
+		c, until := s.order[0], s.horizon
+		isAlone := len(s.order) == 1
 		if !isAlone {
-			until = min(until, m.order.second())
+			until = min(until, s.order.second())
 		}
-		if c.group != m.group {
-			c.group = m.group
+		if c.group != s.group {
+			c.group = s.group
 			c.ring.begin()
 		}
 		// Among cursors with equal stamps, any may be first.
@@ -50,9 +51,9 @@ func (m *Set) Next(packets []packet.Packet) (n int) {
 		n += taken
 		switch {
 		case !c.ready:
-			m.order.popFirst()
+			s.order.popFirst()
 		case !isAlone:
-			m.order.fixFirst()
+			s.order.fixFirst()
 		}
 		if taken == 0 {
 			break // the group has enough of this ring
@@ -61,28 +62,35 @@ func (m *Set) Next(packets []packet.Packet) (n int) {
 	return n
 }
 
-// Gather asks the rings for new records. The order is final up to a stamp.
-func (m *Set) Gather(horizon uint64) {
-	m.horizon = horizon
-	for _, c := range m.cursors {
-		m.refill(c)
+// Gather looks for new records in the rings. The order is final up to a stamp.
+func (s *Set) Gather(horizon uint64) {
+	s.horizon = horizon
+	fullest := math.Float64frombits(s.fullest.Load())
+	for _, c := range s.cursors {
+		s.refill(c)
+		fullest = max(fullest, c.ring.filled())
 	}
+	s.fullest.Store(math.Float64bits(fullest))
 }
 
-// refill asks a cursor's ring for new records, and reports whether it has any.
-func (m *Set) refill(c *cursor) bool {
+// Used returns the largest share of a ring that was in use since the last call. Any goroutine may
+// call it.
+func (s *Set) Used() float64 { return math.Float64frombits(s.fullest.Swap(0)) }
+
+// refill looks for new records in a cursor's ring, and reports whether it has any.
+func (s *Set) refill(c *cursor) bool {
 	c.ring.refill()
 	if !c.ready {
 		if c.stamp, c.ready = c.ring.stamp(); c.ready {
-			m.order.push(c)
+			s.order.push(c)
 		}
 	}
 	return c.ready
 }
 
 // Release gives the memory before the cursors back to the kernel.
-func (m *Set) Release() {
-	for _, c := range m.cursors {
+func (s *Set) Release() {
+	for _, c := range s.cursors {
 		c.ring.release()
 	}
 }
@@ -90,18 +98,18 @@ func (m *Set) Release() {
 // Complete returns the stamp up to which the order will be final after the next gather. now and the
 // stamp are in CLOCK_MONOTONIC ns. A ring in which a record is being written holds the other rings
 // back, but not when they fill up: they would lose packets.
-func (m *Set) Complete(now int64) int64 {
+func (s *Set) Complete(now int64) int64 {
 	until, isCrowded := now-int64(promptTime), false
-	for _, c := range m.cursors {
+	for _, c := range s.cursors {
 		until = min(until, c.ring.complete(now))
 		isCrowded = isCrowded || c.ring.isHalfFull()
 	}
 	if isCrowded {
 		until = max(until, now-int64(SettleTime))
 	}
-	m.known = max(m.known, m.ticks.before(until))
-	m.young = min(time.Duration(now-m.known), SettleTime)
-	return m.known
+	s.known = max(s.known, s.ticks.before(until))
+	s.young = min(time.Duration(now-s.known), SettleTime)
+	return s.known
 }
 
 // An order is a heap of the cursors that have a record, by the record's time stamp: the oldest

@@ -11,10 +11,10 @@ import (
 )
 
 // stamps takes all records that are ready, so many at a time at most, and returns their stamps.
-func (m *Set) stamps(most int) (all []uint64) {
+func (s *Set) stamps(most int) (all []uint64) {
 	packets := make([]packet.Packet, most)
-	for m.IsReady() {
-		for _, p := range packets[:m.Next(packets)] {
+	for s.IsReady() {
+		for _, p := range packets[:s.Next(packets)] {
 			all = append(all, uint64(p.Time))
 		}
 	}

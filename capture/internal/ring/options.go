@@ -26,13 +26,13 @@ const (
 // them.
 var ErrPerfRefused = errors.New("perf's rings are refused")
 
-// Options say how records come from the kernel.
+// Options are the transport of records from the kernel, and its sizes.
 type Options struct {
 	Transport     Transport
 	Size          int         // of each CPU's ring, in bytes; 0 = the default
-	Immediate     bool        // each packet asks for its ring to be read
+	Immediate     bool        // the ring becomes readable at each packet
 	Interruptible bool        // packets may interrupt a program while it writes to a ring
-	Notice        func(error) // gets what a user should know; nil = not needed
+	Notice        func(error) // gets facts that a user should know; nil = not needed
 }
 
 func (r *Options) notice(err error) {
@@ -52,7 +52,7 @@ func (r *Options) Fit() error {
 	return r.Transport.kind().fit(r)
 }
 
-// A ringMemory says how much memory the rings of a transport take and how much there is.
+// A ringMemory is the memory that the rings of a transport take, and the memory that there is.
 type ringMemory struct {
 	cpus      int                // CPUs that have a ring
 	each      func(size int) int // memory in bytes of a ring with `size` bytes for records
@@ -73,7 +73,7 @@ func (m ringMemory) affordable(size int) int {
 
 // fitInto fills in the size of each CPU's ring, a power of two of pages. All rings together may
 // take a quarter of the available memory, because they keep it while the session lasts. A default
-// size is lowered to that, and the error smaller says so.
+// size is lowered to that, with the error smaller.
 func (r *Options) fitInto(m ringMemory) (smaller, err error) {
 	asked := r.Size
 	if asked == 0 {

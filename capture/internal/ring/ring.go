@@ -13,21 +13,21 @@ import (
 // with a function of the type newTransport. Each method is called once, in this order, except
 // rings and ringOf. After an error only close is called.
 type transport interface {
-	// prepare sets the sizes of the transport's maps, and the constants that tell the programs
-	// about it, before anything is created. fragments reports whether there may be programs that
-	// cannot copy all packets by themselves: see Source.InFragments.
+	// prepare sets the sizes of the transport's maps, and the constants that the programs need,
+	// before anything is created. fragments reports whether there may be programs that cannot copy
+	// all packets by themselves: see Source.InFragments.
 	prepare(spec *ebpf.CollectionSpec, fragments bool) error
 	// open gets the created maps.
 	open(maps map[string]*ebpf.Map) error
-	// rings creates a ring for every CPU that is online and has none, and hands it to the programs.
-	// It is called when the session opens, and by the reader about once a second, because CPUs may
-	// come online. The caller closes the returned rings, even if there is an error. An error is
-	// about one CPU: the next call continues with the others.
+	// rings creates a ring for every CPU that is online and has no ring, and hands it to the
+	// programs. It is called when the session opens, and by the reader about once a second, because
+	// CPUs may come online. The caller closes the returned rings, even if there is an error. An
+	// error is about one CPU: the next call continues with the others.
 	rings() ([]ring, error)
 	// ringOf returns a number for the ring that the programs use on a CPU. Each ring that the CPU
 	// has had has another number; 0 = no ring. Any goroutine may call it once open has returned.
 	ringOf(cpu int) uint32
-	// close releases what the rings share. It is called after the rings are closed.
+	// close releases the resources that the rings share. It is called after the rings are closed.
 	close() error
 }
 
@@ -50,15 +50,16 @@ const (
 )
 
 // A ring holds the records of one CPU, and is read by one goroutine. The kernel writes after the
-// last record. refill notices what it has written, and next walks along that, many records at a
-// time.
+// last record. refill finds the new records, and next walks along them, many records at a time.
 type ring interface {
 	// complete returns the stamp up to which the next refill will find all records. now is the time
 	// of the call; both are in CLOCK_MONOTONIC ns.
 	complete(now int64) int64
+	// filled is the share of the ring that was in use at the last refill.
+	filled() float64
 	// isHalfFull reports whether more than half of the ring was in use at the last refill.
 	isHalfFull() bool
-	// refill notices what the kernel has written since the last call.
+	// refill finds the records that the kernel has written since the last call.
 	refill()
 	// stamp returns the stamp of the next record, in CLOCK_MONOTONIC ns; false if there is none. A
 	// record that no program can have sent has the stamp 0.
@@ -67,25 +68,25 @@ type ring interface {
 	// the kernel overwrite them.
 	begin()
 	// next decodes the next records into the elements of a slice while their stamps are not after
-	// until. It returns how many, and what stamp returns after them. They refer to memory of the
-	// ring, in which their Facts may be changed, and stay valid until begin or release is called. A
-	// record that no program can have sent has no Data. Once the group has many bytes, next returns
-	// no more records.
+	// until. It returns how many, and the results of stamp for the record after them. They refer to
+	// memory of the ring, in which their Facts may be changed, and stay valid until begin or
+	// release is called. A record that no program can have sent has no Data. Once the group has
+	// many bytes, next returns no more records.
 	next(packets []packet.Packet, until uint64) (n int, stamp uint64, ok bool)
 	// release lets the kernel overwrite all records that next has returned.
 	release()
-	// arm makes the ring ask to be read: when it fills up or, if at is onRecord and the kind of
+	// arm makes the ring readable later: when it fills up or, if at is onRecord and the kind of
 	// ring supports that, at the next record. It returns the alarm that the reader can rely on.
 	arm(at alarm) alarm
-	// fd is readable when the ring asks to be read. It is -1 if another ring's fd stands for this
+	// fd is readable when the alarm of arm has come. It is -1 if another ring's fd stands for this
 	// one, too, or if there is none.
 	fd() int
-	// isGone reports whether the kernel writes nothing more, because the CPU went offline.
+	// isGone reports whether the kernel has stopped writing, because the CPU went offline.
 	isGone() bool
 	close() error
 }
 
-// An alarm says when a ring asks to be read.
+// An alarm is the event at which a ring becomes readable.
 type alarm int
 
 const (
@@ -95,7 +96,7 @@ const (
 	onRecord              // at the next record
 )
 
-// ringParts is into how many parts a ring is divided: it asks to be read when one of them is
+// ringParts is into how many parts a ring is divided: it becomes readable when one of them is
 // filled.
 const ringParts = 4
 
@@ -108,7 +109,7 @@ type walk struct {
 	limit uint64 // records of this group begin at or before this position
 	end   uint64 // end of the records that next has returned
 	head  uint64 // end of the records that refill has found
-	tail  uint64 // end of what release has freed
+	tail  uint64 // end of the records that release has freed
 }
 
 func (w *walk) release() {
@@ -117,6 +118,8 @@ func (w *walk) release() {
 		atomic.StoreUint64(w.freed, w.tail)
 	}
 }
+
+func (w *walk) filled() float64 { return float64(w.head-w.tail) / float64(w.size) }
 
 func (w *walk) isHalfFull() bool { return w.head-w.tail > w.size/2 }
 

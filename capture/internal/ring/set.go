@@ -5,11 +5,10 @@ package ring
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
-
-	"github.com/xdpcap/xdpcap/capture/internal/wait"
 )
 
 const (
@@ -26,17 +25,18 @@ const (
 type Set struct {
 	transport transport
 	polls     bool // see ShowsPolls
-	poller    *wait.Poller
+	poller    *poller
 
 	cursors []*cursor
-	order   order  // the cursors whose rings have a record
-	group   uint64 // the number of the current group
-	horizon uint64 // the order is final up to this stamp, in CLOCK_MONOTONIC ns
-	known   int64  // the latest stamp that Complete has returned
-	ticks   *ticks // for stamps at ticks of the kernel's clock; nil = exact stamps
+	order   order         // the cursors whose rings have a record
+	group   uint64        // the number of the current group
+	horizon uint64        // the order is final up to this stamp, in CLOCK_MONOTONIC ns
+	fullest atomic.Uint64 // the bits of what Used returns
+	known   int64         // the latest stamp that Complete has returned
+	ticks   *ticks        // for stamps at ticks of the kernel's clock; nil = exact stamps
 
 	young     time.Duration // records wait for their place in the order until they are so old
-	at, armed alarm         // the one that Arm asked for, and the one that all rings support
+	at, armed alarm         // the alarm that Arm requested, and the one that all rings support
 }
 
 // New returns a Set without rings. The caller calls Prepare, Open and Refresh, in this order, and
@@ -47,40 +47,40 @@ func newSet(o Options, t transport) *Set {
 	return &Set{transport: t, polls: o.Transport.kind().showsPolls}
 }
 
-// Prepare sets the sizes of the transport's maps, and the constants that tell the programs about
-// it, before anything is created. fragments reports whether there may be programs that cannot copy
-// all packets by themselves: see Source.InFragments.
-func (m *Set) Prepare(spec *ebpf.CollectionSpec, fragments bool) error {
-	return m.transport.prepare(spec, fragments)
+// Prepare sets the sizes of the transport's maps, and the constants that the programs need, before
+// anything is created. fragments reports whether there may be programs that cannot copy all packets
+// by themselves: see Source.InFragments.
+func (s *Set) Prepare(spec *ebpf.CollectionSpec, fragments bool) error {
+	return s.transport.prepare(spec, fragments)
 }
 
 // Open gets the created maps.
-func (m *Set) Open(maps map[string]*ebpf.Map) (err error) {
-	if m.poller, err = wait.NewPoller(); err != nil {
+func (s *Set) Open(maps map[string]*ebpf.Map) (err error) {
+	if s.poller, err = newPoller(); err != nil {
 		return err
 	}
-	return m.transport.open(maps)
+	return s.transport.open(maps)
 }
 
 // ShowsPolls reports whether the rings can show the stamp of the current NAPI poll.
-func (m *Set) ShowsPolls() bool { return m.polls }
+func (s *Set) ShowsPolls() bool { return s.polls }
 
-// UseTicks says that the stamps are ticks of the kernel's clock.
-func (m *Set) UseTicks() { m.ticks = new(ticks) }
+// UseTicks makes the order final in steps, because the stamps are ticks of the kernel's clock.
+func (s *Set) UseTicks() { s.ticks = new(ticks) }
 
 // RingOf returns a number for the ring that the programs use on a CPU. Each ring that the CPU has
 // had has another number; 0 = no ring. Any goroutine may call it once Open has returned.
-func (m *Set) RingOf(cpu int) uint32 { return m.transport.ringOf(cpu) }
+func (s *Set) RingOf(cpu int) uint32 { return s.transport.ringOf(cpu) }
 
 // Refresh adds the rings of CPUs that have come online, and closes those of CPUs that went offline.
-// An error is about one CPU: the next call continues with the others. It invalidates what Next has
-// returned.
-func (m *Set) Refresh() error {
-	rings, err := m.transport.rings()
-	err = errors.Join(err, errors.Join(m.drop()...))
+// An error is about one CPU: the next call continues with the others. Packets that Next has
+// returned are no longer valid.
+func (s *Set) Refresh() error {
+	rings, err := s.transport.rings()
+	err = errors.Join(err, errors.Join(s.drop()...))
 	for _, ring := range rings {
-		m.cursors = append(m.cursors, newCursor(ring))
-		if added := m.poller.Add(ring.fd()); err == nil {
+		s.cursors = append(s.cursors, newCursor(ring))
+		if added := s.poller.Add(ring.fd()); err == nil {
 			err = added
 		}
 	}
@@ -88,9 +88,9 @@ func (m *Set) Refresh() error {
 }
 
 // drop closes the rings of CPUs that went offline, once all their records were returned.
-func (m *Set) drop() (errs []error) {
-	m.cursors = slices.DeleteFunc(m.cursors, func(c *cursor) bool {
-		if !c.ring.isGone() || m.refill(c) {
+func (s *Set) drop() (errs []error) {
+	s.cursors = slices.DeleteFunc(s.cursors, func(c *cursor) bool {
+		if !c.ring.isGone() || s.refill(c) {
 			return false
 		}
 		errs = append(errs, c.ring.close())
@@ -100,54 +100,54 @@ func (m *Set) drop() (errs []error) {
 }
 
 // Horizon is the stamp that the last Gather had.
-func (m *Set) Horizon() uint64 { return m.horizon }
+func (s *Set) Horizon() uint64 { return s.horizon }
 
 // IsEmpty reports whether the last Gather has left no record, whether its place is final or not.
-func (m *Set) IsEmpty() bool { return len(m.order) == 0 }
+func (s *Set) IsEmpty() bool { return len(s.order) == 0 }
 
 // Arm makes every ring end the next Wait: when a part of it is filled, or at its next record if
 // record is true and it supports that. It returns true if that has happened already.
-func (m *Set) Arm(record bool) (filled bool) {
-	m.at = onPart
+func (s *Set) Arm(record bool) (filled bool) {
+	s.at = onPart
 	if record {
-		m.at = onRecord
+		s.at = onRecord
 	}
-	m.armed = m.at
-	for _, c := range m.cursors {
-		m.armed = min(m.armed, c.ring.arm(m.at))
+	s.armed = s.at
+	for _, c := range s.cursors {
+		s.armed = min(s.armed, c.ring.arm(s.at))
 	}
-	return m.armed == never
+	return s.armed == never
 }
 
-// Wait sleeps until a ring asks to be read, as Arm told it to, until Wake is called, or until a
-// timeout has passed. It is short while records wait for their place in the order, and long if all
-// rings ask at the next record.
-func (m *Set) Wait() error {
+// Wait sleeps until a ring becomes readable by the alarm of Arm, until Wake is called, or until a
+// timeout has passed. The timeout is short while records wait for their place in the order, and
+// long if all rings become readable at the next record.
+func (s *Set) Wait() error {
 	timeout := FlushInterval
 	switch {
-	case m.armed == never, m.at == onRecord && !m.IsEmpty():
-		timeout = m.young
-	case m.armed == unsure:
+	case s.armed == never, s.at == onRecord && !s.IsEmpty():
+		timeout = s.young
+	case s.armed == unsure:
 		timeout = SettleTime
-	case m.armed == onRecord:
+	case s.armed == onRecord:
 		timeout = idleInterval
 	}
-	return m.poller.Wait(timeout)
+	return s.poller.Wait(timeout)
 }
 
 // Wake ends the current Wait, or the next one. Any goroutine may call it between Open and Close.
-func (m *Set) Wake() { m.poller.Wake() }
+func (s *Set) Wake() { s.poller.Wake() }
 
-// Close closes the rings, and releases what they share.
-func (m *Set) Close() error {
+// Close closes the rings, and releases the resources that they share.
+func (s *Set) Close() error {
 	var errs []error
-	for _, c := range m.cursors {
+	for _, c := range s.cursors {
 		errs = append(errs, c.ring.close())
 	}
-	errs = append(errs, m.transport.close())
-	if m.poller != nil {
-		errs = append(errs, m.poller.Close())
+	errs = append(errs, s.transport.close())
+	if s.poller != nil {
+		errs = append(errs, s.poller.Close())
 	}
-	m.cursors, m.order, m.poller = nil, nil, nil
+	s.cursors, s.order, s.poller = nil, nil, nil
 	return errors.Join(errs...)
 }

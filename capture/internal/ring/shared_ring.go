@@ -22,10 +22,10 @@ type sharedRing struct {
 	shared  *kernel.SamplerRing
 	data    []byte    // the records, and room for the rest of the last one
 	bell    *doorbell // nil if another ring has it
-	touched uint64    // the sum of what was loaded ahead: unused loads would be removed by the compiler
+	touched uint64    // the sum of the words loaded ahead: the compiler would remove unused loads
 
 	tick   int64  // how long a tick of the kernel's clock is, in ns
-	wakeAt uint64 // the position at which arm last asked for the bell
+	wakeAt uint64 // the position at which the bell rings, as arm set it last
 
 	looked  int64  // the time of the last look of complete, in CLOCK_MONOTONIC ns
 	written uint64 // head at that time
@@ -54,7 +54,7 @@ func (r *sharedRing) close() error { return nil } // the transport releases the 
 
 // complete waits for a record that is being written; that takes a fraction of a microsecond. It can
 // see such a record because the program sets Filling before it takes the stamp. If a hypervisor
-// takes the CPU away from the program meanwhile, complete returns the last time at which nothing
+// takes the CPU away from the program meanwhile, complete returns the last time at which no record
 // was being written, for at most holdTime.
 func (r *sharedRing) complete(now int64) int64 {
 	before, last := r.looked, r.written
@@ -62,7 +62,7 @@ func (r *sharedRing) complete(now int64) int64 {
 	switch {
 	case r.isSettled(r.written):
 		r.settled = now
-	case r.written != last: // what was being written at the last look is in the ring
+	case r.written != last: // a record that was being written at the last look is in the ring
 		r.settled = before
 	}
 	until := max(r.settled, now-int64(holdTime)) - int64(promptTime)
@@ -98,12 +98,12 @@ func (r *sharedRing) refill() {
 	r.head = atomic.LoadUint64(&r.shared.Head)
 }
 
-// arm asks for the bell when a part of the ring is filled, or at the next record. The program reads
-// WakeAt after it has moved head. If it moves head by a plain store (inOrder), it may read WakeAt
-// before this process sees the new head: then the program misses the new WakeAt, and this process
-// misses the record. So a new WakeAt for a record is reliable only from the second call of arm on,
-// when such a store has long become visible. A part that is missed does no harm: the next record
-// rings the bell, or the reader looks after its timeout.
+// arm makes the bell ring when a part of the ring is filled, or at the next record. The program
+// reads WakeAt after it has moved head. If it moves head by a plain store (inOrder), it may read
+// WakeAt before this process sees the new head: then the program misses the new WakeAt, and this
+// process misses the record. So a new WakeAt for a record is reliable only from the second call of
+// arm on, when such a store has long become visible. A part that is missed does no harm: the next
+// record rings the bell, or the reader looks after its timeout.
 func (r *sharedRing) arm(at alarm) alarm {
 	wakeAt := r.tail + r.size/ringParts
 	if at == onRecord {
@@ -192,8 +192,8 @@ const (
 	maxTouched = 192
 )
 
-// A doorbell is a BPF ring buffer of one page. The programs write to it when a ring asks to be
-// read, because a write to shared memory does not wake a process.
+// A doorbell is a BPF ring buffer of one page. The programs write to it when a ring must be read,
+// because a write to shared memory does not wake a process.
 type doorbell struct {
 	fd                 int
 	consumer, producer []byte // the pages that hold the two positions

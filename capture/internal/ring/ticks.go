@@ -2,8 +2,8 @@ package ring
 
 import "github.com/xdpcap/xdpcap/internal/machine"
 
-// ticks tells up to which stamp the order of packets is final if their stamps are clock ticks of
-// the kernel. It is nil for other stamps.
+// ticks finds the stamp up to which the order of packets is final if their stamps are clock ticks
+// of the kernel. It is nil for other stamps.
 type ticks struct{ last int64 }
 
 // before returns the last tick at or before a time. All records from before that tick have arrived:

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Transport says how packets come from the kernel to this process.
+// A Transport is a way in which packets come from the kernel to this process.
 type Transport int
 
 const (
@@ -15,26 +15,26 @@ const (
 	// TransportPerf sends packets through perf's rings, by bpf_perf_event_output.
 	TransportPerf
 	// TransportRing makes the programs write into memory that they share with this process. It
-	// delays the traffic by a fraction of what perf does, and needs none of perf's privileges.
+	// delays the traffic by a fraction of the time of perf, and needs no privileges for perf.
 	TransportRing
 	// TransportAuto is TransportRing if the kernel has the memory for it, and otherwise
-	// TransportDefault. Session.Options tells which one was chosen.
+	// TransportDefault. Session.Options returns the chosen one.
 	TransportAuto
 )
 
 // A transportKind has the properties of a Transport. Each transport's own file declares one, and
-// other code asks it instead of comparing transports.
+// other code reads it instead of comparing transports.
 type transportKind struct {
-	name       string // by which users ask for it, and which files and messages have
-	about      string // what tells it from the others, for users, in a few words
+	name       string // in flags, files and messages
+	about      string // its difference to the others, for users, in a few words
 	maxSnapLen int    // the largest snaplen that a record can have, in bytes
 	maxRing    int    // the largest ring of a CPU, in bytes; at most MaxSize
 
-	// fit chooses the size of each CPU's ring, and sets the transport to the one that it is for:
-	// another one, if this one only says how to choose.
+	// fit chooses the size of each CPU's ring, and sets the transport: another one if this one only
+	// chooses.
 	fit    func(*Options) error
 	memory func() ringMemory
-	open   newTransport // nil: it only says how to choose
+	open   newTransport // nil: it only chooses another one
 
 	// lighter is another transport whose records are less work for the reader; TransportDefault =
 	// none.
@@ -98,11 +98,10 @@ func ParseTransport(s string) (Transport, error) {
 	return 0, fmt.Errorf("transport %q: must be %s or %v", s, strings.Join(names, ", "), TransportAuto)
 }
 
-// About says what tells the transport from the others, in a few words.
+// About describes the difference to the other transports, in a few words.
 func (t Transport) About() string { return t.kind().about }
 
-// MaxSnapLen is the largest snaplen that the transport can carry, in bytes, whatever the size of
-// its rings.
+// MaxSnapLen is the largest snaplen that the transport can carry, in bytes, with rings of any size.
 func (t Transport) MaxSnapLen() int { return t.kind().maxSnapLen }
 
 // Lighter returns another transport, whose records are less work for the reader. It is

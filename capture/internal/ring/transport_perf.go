@@ -87,7 +87,7 @@ func (r *Options) fitPerf() error {
 	}
 	r.notice(smaller)
 	switch {
-	case err != nil: // opening the rings, before anything is attached, returns an error that says what to do
+	case err != nil: // opening the rings, before anything is attached, returns an error with the remedy
 	case fits < r.Size && asked != 0:
 		return errkind.Errorf(support.ErrLockedMemory, "%s: at most %s fit", tooMuchLocked(r.Size), Kibibytes(fits))
 	case fits < r.Size:
@@ -245,7 +245,7 @@ func (r *perfRing) arm(alarm) alarm {
 }
 
 // stamp looks for the next record. It skips the kernel's own records. Among these, PERF_RECORD_LOST
-// comes late or never, so the program itself counts what is lost.
+// comes late or never, so the program itself counts lost packets.
 func (r *perfRing) stamp() (ns uint64, ok bool) {
 	for !r.isAhead && r.end+r.aheadSize != r.head {
 		r.isAhead = r.look()

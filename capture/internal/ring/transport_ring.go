@@ -35,10 +35,10 @@ func sharedRings() ringMemory {
 type ringTransport struct {
 	size   int // bytes of records in each ring
 	notice func(error)
-	// fragments carries packets in several buffers from tracers; nil if nothing is traced. A tracer
-	// itself can read only the first buffer, but bpf_xdp_output reads all.
+	// fragments carries packets in several buffers from tracers; nil if no program is traced. A
+	// tracer itself can read only the first buffer, but bpf_xdp_output reads all.
 	fragments *perfTransport
-	// interruptible says that packets may interrupt a tracer while it writes to the shared ring,
+	// interruptible means that packets may interrupt a tracer while it writes to the shared ring,
 	// because the stack may throw a packet away for a process. fragments carries those, too.
 	interruptible bool
 	list          func() []int // returns the online CPUs
@@ -92,7 +92,7 @@ func (t *ringTransport) prepare(spec *ebpf.CollectionSpec, fragments bool) error
 	return nil
 }
 
-// fitFragments lowers the size of perf's rings to what this user may lock, or drops them.
+// fitFragments lowers the size of perf's rings to the size that this user may lock, or drops them.
 func (t *ringTransport) fitFragments() {
 	if t.fragments == nil {
 		return

@@ -12,7 +12,7 @@ const (
 	// averageTime is the time over which the bytes that an output writes are averaged. A stall of
 	// one second lowers the average by a third.
 	averageTime = 3 * time.Second
-	// A queue should have room for the bytes that are added within this time, even if none are
+	// A queue should have room for the bytes that are added within this time, even if no bytes are
 	// written.
 	fullTime = time.Second
 	// A queue fills up when its output stalls or is too slow. Only if the queue has stayed full for

@@ -57,7 +57,7 @@ func run(args []string) error {
 	}
 }
 
-// describe says what state a group is in; "" = it does not exist.
+// describe returns the state of a group; "" = it does not exist.
 func describe(g *kfake.GroupInfo, topic string) string {
 	if g == nil {
 		return ""

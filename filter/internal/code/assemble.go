@@ -50,7 +50,7 @@ type program struct {
 	relays map[*Block]int       // index of the last added unconditional jump to a block
 }
 
-// skip returns the number of instructions between the next one that is added and one in code.
+// skip returns the number of instructions between the next added instruction and one in code.
 func (p *program) skip(at int) int { return len(p.code) - at - 1 }
 
 // add adds a block before the others.

@@ -137,7 +137,7 @@ func (g *generator) indexed(l *syntax.Load) *calculation {
 		at = g.calculate(l.Offset)
 		g.free(at.slot)
 	}
-	base := g.payload.plus(g.nl)
+	base := g.payload.plus(g.toNetwork)
 	start := g.base(&base)
 	switch l.Proto {
 	case syntax.ProtoLink:

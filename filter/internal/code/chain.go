@@ -63,7 +63,7 @@ func (c *chain) is(header uint32) *Block {
 // skip moves past a header: its first byte is the next one's protocol, and its second one its
 // length without the first 8 bytes, in units of 8 bytes; of an authentication header in units of 4.
 func (c *chain) skip(header uint32) *Block {
-	start := c.g.payload.constant + c.g.nl
+	start := c.g.payload.constant + c.g.toNetwork
 	length := []*Stmt{Op(cbpf.Add, 1), Op(cbpf.Lsh, 3)}
 	if header == names.IPAH {
 		length = []*Stmt{Op(cbpf.Add, 2), Op(cbpf.Lsh, 2)}

@@ -6,8 +6,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
-// encap tests for a header that carries others. It moves the offsets of all later tests in the text
-// past that header.
+// encap tests for a header of an encapsulation, and moves the offsets of all later tests in the
+// filter's text past that header.
 func (g *generator) encap(s *syntax.Special) *Block {
 	switch syntax.Encap(s.At.Num) {
 	case syntax.EncapVLAN:
@@ -20,7 +20,7 @@ func (g *generator) encap(s *syntax.Special) *Block {
 		return g.pppoes(s)
 	case syntax.EncapVXLAN:
 		return g.vxlan(s)
-	default:
+	default: // syntax.EncapGeneve
 		return g.geneve(s)
 	}
 }
@@ -59,7 +59,7 @@ func (g *generator) vlanType() *Block {
 func (g *generator) mpls(s *syntax.Special) *Block {
 	var b *Block
 	switch {
-	case g.labels > 0: // the label before is not the bottom one
+	case g.labels > 0: // the previous label does not have the bottom-of-stack bit
 		b = g.masked(field{fromPrevLabel, 2}, cbpf.SizeB, 0, 1)
 	case g.link == linkPPP:
 		b = g.linkIs(s.At, names.PPPMPLS)
@@ -71,23 +71,24 @@ func (g *generator) mpls(s *syntax.Special) *Block {
 		checkArgument(s, 0xfffff)
 		b = And(b, g.masked(field{fromNetwork, 0}, cbpf.SizeW, s.Arg<<12, 0xfffff000))
 	}
-	g.nl += 4
+	g.toNetwork += 4
 	g.labels++
 	return b
 }
 
-// pppoes tests for a PPPoE session, and moves later tests inside PPP.
+// pppoes tests for a PPPoE session, and moves later tests to the PPP frame in it.
 func (g *generator) pppoes(s *syntax.Special) *Block {
 	b := g.linkIs(s.At, names.EtherPPPoES)
 	if s.Has {
 		checkArgument(s, 0xffff)
-		b = And(b, g.masked(field{fromNetwork, 0}, cbpf.SizeW, s.Arg, 0xffff))
+		b = And(b, g.masked(field{fromNetwork, 0}, cbpf.SizeW, s.Arg, 0xffff)) // the second half of the word
 	}
+	const pppoeHeader, pppProtocol = 6, 2 // bytes
 	g.link, g.mayLackEthernet = linkPPP, false
 	g.linkhdr = g.payload
-	g.linkhdr.constant += g.nl + 6
+	g.linkhdr.constant += g.toNetwork + pppoeHeader
 	g.linktype = g.linkhdr
-	g.payload.constant = g.linkhdr.constant + 2
-	g.nl, g.nosnap = 0, 0
+	g.payload.constant = g.linkhdr.constant + pppProtocol
+	g.toNetwork, g.toNetworkNoSNAP = 0, 0
 	return b
 }

@@ -34,15 +34,15 @@ func (g *generator) load(f field, size int) []*Stmt {
 	case fromLLC:
 		return g.loadAt(&g.payload, f.offset, size)
 	case fromNetwork:
-		return g.loadAt(&g.payload, g.nl+f.offset, size)
+		return g.loadAt(&g.payload, g.toNetwork+f.offset, size)
 	case fromNoSNAP:
-		return g.loadAt(&g.payload, g.nosnap+f.offset, size)
+		return g.loadAt(&g.payload, g.toNetworkNoSNAP+f.offset, size)
 	case fromPrevLabel:
-		return g.loadAt(&g.payload, g.nl-4+f.offset, size)
+		return g.loadAt(&g.payload, g.toNetwork-4+f.offset, size)
 	case fromIPv6Body:
-		return g.loadAt(&g.payload, g.nl+40+f.offset, size)
+		return g.loadAt(&g.payload, g.toNetwork+40+f.offset, size)
 	default:
-		return append(g.ipv4Length(), Op(cbpf.LdInd|size, g.payload.constant+g.nl+f.offset))
+		return append(g.ipv4Length(), Op(cbpf.LdInd|size, g.payload.constant+g.toNetwork+f.offset))
 	}
 }
 
@@ -65,7 +65,7 @@ func (g *generator) base(o *offset) []*Stmt {
 // ipv4Length returns the code that computes, in X, the length of the IPv4 header plus the variable
 // part of the header's own offset.
 func (g *generator) ipv4Length() []*Stmt {
-	k := g.payload.constant + g.nl
+	k := g.payload.constant + g.toNetwork
 	s := g.base(&g.payload)
 	if s == nil {
 		return []*Stmt{Op(cbpf.LdxMsh, k)}

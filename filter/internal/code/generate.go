@@ -21,24 +21,26 @@ type Options struct {
 	Netmask   []byte // 4 bytes, or nil
 	Outbound  bool   // compile for sent packets
 	VLANAware bool
+	Fragments bool
 	Link      headers.Link
 }
 
 // generator turns a tree into blocks. The order of the loads is libpcap's. It matters, because a
 // load past the end of a packet ends the filter with "no match".
 type generator struct {
-	netmask  uint32
-	outbound bool
-	hasMask  bool
+	netmask   uint32
+	outbound  bool
+	hasMask   bool
+	fragments bool
 
-	link     linkType
-	outer    headers.Link // the link type of the packet's first header
-	linkhdr  offset       // start of the link header
-	linktype offset       // its type field
-	payload  offset       // the first byte after it
-	nl       uint32       // bytes from payload to the network header
-	nosnap   uint32       // the same without a SNAP header
-	labels   int          // MPLS labels passed
+	link            linkType
+	outer           headers.Link // the link type of the packet's first header
+	linkhdr         offset       // start of the link header
+	linktype        offset       // its type field
+	payload         offset       // the first byte after it
+	toNetwork       uint32       // bytes from payload to the network header
+	toNetworkNoSNAP uint32       // the same without a SNAP header
+	labels          int          // MPLS labels passed
 
 	// mayLackEthernet means that a Geneve header comes just before: its payload may not be
 	// Ethernet.
@@ -76,17 +78,17 @@ func (o offset) plus(k uint32) offset {
 
 // newGenerator makes a generator for frames with shift bytes of VLAN tags after their addresses.
 func newGenerator(o Options, shift uint32) *generator {
-	g := &generator{linktype: offset{constant: 12 + shift}, payload: offset{constant: 14 + shift}, nosnap: snapLength, outbound: o.Outbound}
+	g := &generator{linktype: offset{constant: 12 + shift}, payload: offset{constant: 14 + shift}, toNetworkNoSNAP: snapLength, outbound: o.Outbound, fragments: o.Fragments}
 	g.outer = o.Link
 	switch o.Link {
 	case headers.Cooked:
-		g.link, g.linktype, g.payload, g.nosnap = linkCooked, offset{constant: 14}, offset{constant: 16}, 0
+		g.link, g.linktype, g.payload, g.toNetworkNoSNAP = linkCooked, offset{constant: 14}, offset{constant: 16}, 0
 	case headers.Cooked2:
-		g.link, g.linktype, g.payload, g.nosnap = linkCooked2, offset{}, offset{constant: 20}, 0
+		g.link, g.linktype, g.payload, g.toNetworkNoSNAP = linkCooked2, offset{}, offset{constant: 20}, 0
 	case headers.Raw:
-		g.link, g.linktype, g.payload, g.nosnap = linkRaw, offset{}, offset{}, 0
+		g.link, g.linktype, g.payload, g.toNetworkNoSNAP = linkRaw, offset{}, offset{}, 0
 	case headers.Loopback:
-		g.link, g.linktype, g.payload, g.nosnap = linkLoopback, offset{}, offset{constant: 4}, 0
+		g.link, g.linktype, g.payload, g.toNetworkNoSNAP = linkLoopback, offset{}, offset{constant: 4}, 0
 	}
 	if len(o.Netmask) == 4 {
 		g.hasMask, g.netmask = true, binary.BigEndian.Uint32(o.Netmask)
@@ -117,7 +119,7 @@ func Generate(root syntax.Expr, o Options) (first *Block) {
 
 // generateTagged compiles the expression three times, for frames with 0, 1 and 2 VLAN tags, and
 // tests the frame's types to choose one. Joining the three by "or" would be wrong: a tagged frame
-// that is read as if it had no tag is "not tcp", whatever it carries.
+// that is read as if it had no tag is "not tcp", even if it carries TCP.
 func generateTagged(root syntax.Expr, o Options) (b *Block, begin []*Stmt) {
 	for depth := range uint32(3) {
 		g := newGenerator(o, 4*depth)

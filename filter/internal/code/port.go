@@ -23,26 +23,44 @@ func (g *generator) ports(p *syntax.Primitive, typ uint32) *Block {
 
 // portsOf is the part of ports for one transport.
 func (g *generator) portsOf(p *syntax.Primitive, typ, transport uint32) *Block {
-	body := fromIPv6Body
-	var head *Block
-	if typ == names.EtherIP {
-		body = fromIPv4Body
-		head = g.equal(field{fromNetwork, 9}, cbpf.SizeB, transport)
-		head = And(head, g.firstFragment())
-	} else {
-		head = g.equal(field{fromNetwork, 6}, cbpf.SizeB, transport)
+	b := g.wholePorts(p, typ, transport)
+	if g.fragments && typ == names.EtherIP6 {
+		b = Or(b, g.portsOfFirst(p, transport))
 	}
-	return And(head, directed(p.Qual.Dir, func(source bool) *Block {
-		f := field{body, 2}
-		if source {
-			f.offset = 0
+	return b
+}
+
+// wholePorts is portsOf without first fragments of IPv6.
+func (g *generator) wholePorts(p *syntax.Primitive, typ, transport uint32) *Block {
+	if typ == names.EtherIP {
+		head := g.equal(field{fromNetwork, 9}, cbpf.SizeB, transport)
+		return And(And(head, g.firstFragment()), g.portsAt(p, field{fromIPv4Body, 0}))
+	}
+	return And(g.equal(field{fromNetwork, 6}, cbpf.SizeB, transport), g.portsAt(p, field{fromIPv6Body, 0}))
+}
+
+// portsOfFirst is portsOf for a first fragment of IPv6, whose fragment header is the first after
+// IPv6's.
+func (g *generator) portsOfFirst(p *syntax.Primitive, transport uint32) *Block {
+	const fragment, size = 44, 8
+	head := And(g.equal(field{fromNetwork, 6}, cbpf.SizeB, fragment), g.equal(field{fromIPv6Body, 0}, cbpf.SizeB, transport))
+	head = And(head, Not(g.compare(field{fromIPv6Body, 2}, cbpf.SizeH, cbpf.OpJset, 0xfff8)))
+	return And(head, g.portsAt(p, field{fromIPv6Body, size}))
+}
+
+// portsAt compares the ports at the beginning of a transport header.
+func (g *generator) portsAt(p *syntax.Primitive, at field) *Block {
+	return directed(p.Qual.Dir, func(source bool) *Block {
+		f := at
+		if !source {
+			f.offset += 2
 		}
 		if p.Qual.Type == syntax.AddrPort {
 			return g.equal(f, cbpf.SizeH, p.Ports[0])
 		}
 		low := g.compare(f, cbpf.SizeH, cbpf.OpJge, p.Ports[0])
 		return And(low, Not(g.compare(f, cbpf.SizeH, cbpf.OpJgt, p.Ports[1])))
-	}))
+	})
 }
 
 // firstFragment tests that an IPv4 packet is unfragmented or a first fragment: only these have a

@@ -38,7 +38,7 @@ func (g *generator) tunnelSlot(t syntax.Token) int {
 
 // into tests for a tunnel over IPv4 and IPv6, and returns the position of its header.
 func (g *generator) into(u tunnel, s *syntax.Special) (*Block, offset) {
-	at := offset{constant: g.payload.constant + g.nl + 8, variable: true, slot: g.tunnelSlot(s.At)}
+	at := offset{constant: g.payload.constant + g.toNetwork + 8, variable: true, slot: g.tunnelSlot(s.At)}
 	v4 := g.carries(u, s, names.EtherIP, fromIPv4Body)
 	v4 = And(v4, always(true, append(g.ipv4Length(), Op(cbpf.Stx, uint32(at.slot)))...))
 	v6 := g.carries(u, s, names.EtherIP6, fromIPv6Body)
@@ -48,8 +48,8 @@ func (g *generator) into(u tunnel, s *syntax.Special) (*Block, offset) {
 
 // carries tests for a tunnel's port, flags and number over one version of IP.
 func (g *generator) carries(u tunnel, s *syntax.Special, typ uint32, body from) *Block {
-	b := g.ports(&syntax.Primitive{At: s.At, Qual: syntax.Qualifier{Type: syntax.AddrPort, Dir: syntax.DirDst},
-		Meaning: syntax.Meaning{Transport: syntax.ProtoUDP, Ports: [2]uint32{u.port, u.port}}}, typ)
+	port := syntax.Primitive{At: s.At, Qual: syntax.Qualifier{Type: syntax.AddrPort, Dir: syntax.DirDst}, Meaning: syntax.Meaning{Ports: [2]uint32{u.port, u.port}}}
+	b := And(g.linkIs(s.At, typ), g.wholePorts(&port, typ, names.IPUDP))
 	b = And(b, g.masked(field{body, 8}, cbpf.SizeB, u.flags, u.mask))
 	if s.Has {
 		checkArgument(s, 0xffffff)
@@ -61,7 +61,7 @@ func (g *generator) carries(u tunnel, s *syntax.Special, typ uint32, body from) 
 // inside moves later tests into a frame that a tunnel carries.
 func (g *generator) inside(header, typ, payload offset) {
 	g.link, g.linkhdr, g.linktype, g.payload = linkEthernet, header, typ, payload
-	g.nl, g.nosnap, g.labels = 0, snapLength, 0
+	g.toNetwork, g.toNetworkNoSNAP, g.labels = 0, snapLength, 0
 }
 
 // vxlan tests for VXLAN, whose header of 8 bytes carries Ethernet.

@@ -19,6 +19,7 @@ type Meaning struct {
 	Netmask   []byte // 4 bytes, or nil
 	Outbound  bool
 	VLANAware bool
+	Fragments bool
 
 	tree syntax.Expr
 }

@@ -128,10 +128,18 @@ func (w *walk) ports(p *syntax.Primitive, etherType uint32) bool {
 			}
 			body = w.ipv4Body
 		} else {
-			if w.net(6, 1) != transport {
+			switch w.net(6, 1) {
+			case transport:
+				body = func() uint64 { return w.place.body + 40 }
+			case 44: // a fragment header
+				at := w.place.body + 40
+				if !w.Fragments || w.number(at, 1) != transport || w.number(at+2, 2)&0xfff8 != 0 {
+					return false
+				}
+				body = func() uint64 { return at + 8 }
+			default:
 				return false
 			}
-			body = func() uint64 { return w.place.body + 40 }
 		}
 		return directed(p.Qual.Dir, func(source bool) bool {
 			at := body() + 2

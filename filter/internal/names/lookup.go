@@ -82,7 +82,11 @@ func (p identifier) lookupPort(name string) (uint32, syntax.Proto) {
 	case udpErr == nil:
 		return uint32(udp), syntax.ProtoUDP
 	}
-	p.At.Fail(tcpErr.Error(), "unknown port")
+	hint := tcpErr.Error()
+	if ports := syntax.PortsOf(name); ports != "" {
+		hint = "write " + ports
+	}
+	p.At.Fail(hint, "unknown port")
 	return 0, syntax.ProtoNone
 }
 

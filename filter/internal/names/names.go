@@ -191,7 +191,7 @@ func isIPv4Proto(q syntax.Proto) bool {
 }
 
 // checkHostProto refuses the protocol unless ok, which means that its headers have such addresses.
-// `what` names the address.
+// The parameter what names the address.
 func (p identifier) checkHostProto(ok bool, what string) {
 	if !ok && p.Qual.Proto != syntax.ProtoNone {
 		p.At.Fail("", "the protocol before it does not carry %s", what)

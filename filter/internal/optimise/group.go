@@ -11,7 +11,7 @@ import (
 //
 // A chain is a row of tests that all leave it by one exit for the same node: the true exit for the
 // tests of an "or", the false exit for the tests of an "and". Their order does not change the
-// result, as long as the packet has the bytes of all of them, and none uses an atom that another
+// result, as long as the packet has the bytes of all of them, and no test uses an atom that another
 // has written.
 func (o *optimiser) group() {
 	for _, n := range o.order {

@@ -7,9 +7,9 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/code"
 )
 
-// simplify rewrites the statements of the nodes. A value may be needed longer when a later
-// statement with the same value is gone, so the uses are found again before unused statements are
-// removed.
+// simplify rewrites the statements of the nodes. If it removes the second of two statements with
+// the same value, the result of the first is used until later. So it finds the uses again before it
+// removes unused statements.
 func (o *optimiser) simplify() {
 	for _, n := range o.order {
 		o.simplifyStatements(n)
@@ -40,25 +40,27 @@ func (o *optimiser) simplifyStatements(n *node) {
 	})
 }
 
-// simplifyStatement replaces a statement by a simpler one. x is the value of X before it.
+// simplifyStatement replaces a statement by a simpler one, if there is one. x is the value of X
+// before the statement, and after has the values after it.
 func (o *optimiser) simplifyStatement(s *code.Stmt, e effect, x value, after [atoms]value) {
 	simpler := *s
 	class := s.Code & cbpf.ClassMask
 	result, constant := o.values.isConstant(e.result)
 	operand, known := o.values.isConstant(x)
 	switch {
-	case e.mayEnd() && (class == cbpf.ClassALU || !known), class == cbpf.ClassST, class == cbpf.ClassSTX:
+	case class == cbpf.ClassST, class == cbpf.ClassSTX:
+	case e.mayEnd() && (class == cbpf.ClassALU || !known): // it must stay, because it may end the filter
 	case constant && writes(s) == atomX:
 		simpler = code.Stmt{Code: cbpf.LdxImm, K: result}
 	case constant:
 		simpler = code.Stmt{Code: cbpf.LdImm, K: result}
-	case s.Code == cbpf.LdxMem && e.result == after[atomA]:
+	case s.Code == cbpf.LdxMem && e.result == after[atomA]: // A has the value already
 		simpler = code.Stmt{Code: cbpf.Tax}
-	case s.Code == cbpf.LdMem && e.result == x:
+	case s.Code == cbpf.LdMem && e.result == x: // X has the value already
 		simpler = code.Stmt{Code: cbpf.Txa}
 	case class == cbpf.ClassALU && s.Code != cbpf.Neg && s.Code&cbpf.SrcMask == cbpf.SrcX && known:
 		simpler.Code, simpler.K = s.Code&^cbpf.SrcMask, operand
-	case class == cbpf.ClassLD && s.Code&cbpf.ModeMask == cbpf.ModeIND && known && s.K+operand >= s.K:
+	case class == cbpf.ClassLD && s.Code&cbpf.ModeMask == cbpf.ModeIND && known && s.K+operand >= s.K: // no overflow
 		simpler.Code, simpler.K = s.Code&^cbpf.ModeMask|cbpf.ModeABS, s.K+operand
 	}
 	if simpler != *s {
@@ -66,15 +68,17 @@ func (o *optimiser) simplifyStatement(s *code.Stmt, e effect, x value, after [at
 	}
 }
 
-// simplifyJump makes the last calculation a part of the comparison after it.
+// simplifyJump replaces X by a constant in the comparison of a jump, and makes the calculation
+// before a comparison a part of it: "sub #1; jeq #2" becomes "jeq #3".
 func (o *optimiser) simplifyJump(n *node) {
 	jump := n.Last
 	if k, ok := o.values.isConstant(n.after.held[atomX]); ok && jump.Code&cbpf.SrcMask == cbpf.SrcX {
 		jump = code.Stmt{Code: jump.Code &^ cbpf.SrcMask, K: k}
 	}
-	if at := len(n.Stmts) - 1; at >= 0 && jump.Code == cbpf.Jeq && n.out>>atomA&1 == 0 {
+	isNeededLater := n.out>>atomA&1 != 0 // the content of A
+	if at := len(n.Stmts) - 1; at >= 0 && jump.Code == cbpf.Jeq && !isNeededLater {
 		last := *n.Stmts[at]
-		swap := false
+		isPart, swap := true, false
 		switch {
 		case last.Code == cbpf.Sub:
 			jump.K += last.K
@@ -83,20 +87,22 @@ func (o *optimiser) simplifyJump(n *node) {
 		case last.Code == cbpf.And && jump.K == 0:
 			jump, swap = code.Stmt{Code: cbpf.Jset, K: last.K}, true
 		default:
-			at++
+			isPart = false
+		}
+		if isPart {
+			n.Stmts = n.Stmts[:at]
 		}
 		if swap {
 			n.edges[code.OnTrue].to, n.edges[code.OnFalse].to = n.to(code.OnFalse), n.to(code.OnTrue)
 		}
-		n.Stmts = n.Stmts[:at]
 	}
 	if jump != n.Last {
 		n.Last, o.changed = jump, true
 	}
 }
 
-// simplifyAddress makes the constant of "add #c; tax; ld [x + k]" a part of the load. The load's
-// sum is not limited to 32 bits, so the sum must not need that limit.
+// simplifyAddress makes the constant of "add #c; tax; ld [x + k]" a part of the load. An addition
+// is modulo 2^32, and the address of a load is not, so it does so only if their sum is always less.
 func (o *optimiser) simplifyAddress(n *node) {
 	at := n.before.clone()
 	for i, add := range n.Stmts {
@@ -106,7 +112,7 @@ func (o *optimiser) simplifyAddress(n *node) {
 			continue
 		}
 		load := n.Stmts[i+2]
-		later := n.jumpUses()
+		later := n.jumpUses() // the atoms that are used after the load
 		for _, s := range slices.Backward(n.Stmts[i+3:]) {
 			later = later&^(1<<writes(s)) | uses(s)
 		}

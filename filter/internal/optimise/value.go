@@ -171,7 +171,7 @@ func (r reach) extend(l load, v *values) {
 	r[start] = max(r[start], l.k+l.size) // a base is not negative
 }
 
-// meet keeps only what holds in both: the smaller length from each base.
+// meet keeps the smaller of the two lengths from each base, which holds in both cases.
 func (r reach) meet(s reach) {
 	for base := range r {
 		if r[base] = min(r[base], s[base]); r[base] == 0 {

@@ -266,32 +266,17 @@ func (p *parser) identifier(q Qualifier) Expr {
 func (p *parser) identify(id *Primitive) Expr {
 	if id.Qual.Type == AddrUndefined {
 		failDisplayFilter(id.At)
-		id.At.Fail("put a word like host, net or port before it", "nothing says what this is")
+		id.At.Fail(hintFor(id.At), "nothing says what this is")
 	}
 	return id
-}
-
-// displayFields are fields of Wireshark's display filters that are not host names, and their
-// equivalents in this language.
-var displayFields = map[string]string{
-	"ip.addr": "host 192.0.2.1", "ip.src": "src host 192.0.2.1", "ip.dst": "dst host 192.0.2.1", "ipv6.addr": "host 2001:db8::1",
-	"tcp.port": "tcp port 443", "tcp.srcport": "tcp src port 443", "tcp.dstport": "tcp dst port 443",
-	"udp.port": "udp port 53", "udp.srcport": "udp src port 53", "udp.dstport": "udp dst port 53",
-	"eth.addr": "ether host 02:00:00:00:00:01", "eth.src": "ether src 02:00:00:00:00:01", "eth.dst": "ether dst 02:00:00:00:00:01",
-	"eth.type": "ether proto 0x0800", "vlan.id": "vlan 100", "ip.proto": "ip proto 47", "frame.len": "greater 1000",
-}
-
-// failDisplayFilter fails because of a field of a Wireshark display filter.
-func failDisplayFilter(t Token) {
-	if instead, ok := displayFields[t.Text]; ok {
-		t.Fail("write it as in "+instead, "this is a Wireshark display filter")
-	}
 }
 
 // unexpected fails because of a word that is not allowed at its position.
 func (p *parser) unexpected(t Token) {
 	hint := ""
 	switch {
+	case t.Kind == KindRefused && refusals[t.Text] == choosesInterface:
+		t.FailAs(ErrInterface, "", "%s", choosesInterface)
 	case t.Kind == KindRefused:
 		if hint = "remove it"; refusals[t.Text] == noWiFi {
 			hint = "choose from a file with tcpdump -r FILE -w - FILTER | xdpcap read -"
@@ -301,7 +286,7 @@ func (p *parser) unexpected(t Token) {
 		t.Fail("", "syntax error: the expression ends too early")
 	case t.Kind >= KindName && t.Kind <= KindArcnet:
 		failDisplayFilter(t)
-		hint = "put a word like host, net or port before it"
+		hint = hintFor(t)
 	case t.Kind == KindProtocol:
 		hint = `to use this word as a name, put a \ before it`
 	}

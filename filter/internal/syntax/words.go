@@ -60,6 +60,9 @@ var constants = map[string]uint32{
 // noWiFi is the reason why words about 802.11 do not work, neither in a capture nor for a file.
 const noWiFi = "filters do not know 802.11"
 
+// choosesInterface is the reason why words that choose an interface do not work.
+const choosesInterface = "a filter does not choose the interface"
+
 // refusals are the reasons why words of pcap-filter do not work here.
 var refusals = func() map[string]string {
 	m := make(map[string]string)
@@ -68,7 +71,8 @@ var refusals = func() map[string]string {
 			"addr4", "ra", "ta", "radio"},
 		"ATM does not exist on Ethernet": {"lane", "metac", "bcc", "oam", "oamf4", "oamf4ec", "oamf4sc", "sc", "ilmic", "vpi",
 			"vci", "connectmsg", "metaconnect"},
-		"it exists only in OpenBSD's packet filter log": {"on", "ifname", "rset", "ruleset", "rnr", "rulenum", "srnr", "subrulenum",
+		choosesInterface: {"on", "ifname"},
+		"it exists only in OpenBSD's packet filter log": {"rset", "ruleset", "rnr", "rulenum", "srnr", "subrulenum",
 			"reason", "action"},
 		"SS7 signalling does not exist on Ethernet": {"fisu", "lssu", "lsu", "msu", "hfisu", "hlssu", "hmsu", "sio", "opc",
 			"dpc", "sls", "hsio", "hopc", "hdpc", "hsls"},

@@ -1,9 +1,11 @@
 package capture
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -18,14 +20,18 @@ func (r *captureRun) printCounts() {
 	case r.objects != nil:
 		r.printSummary(all, nil)
 	default:
-		r.writeAccounts(all)
+		r.writeAccounts(all, "captured so far")
 	}
 }
 
 // writeAccounts prints the accounts of the outputs.
-func (r *captureRun) writeAccounts(all []capture.Accounts) {
+func (r *captureRun) writeAccounts(all []capture.Accounts, what string) {
+	if r.o.account && len(r.Outputs) == 0 {
+		what = strings.Replace(what, "captured", "counted", 1) // none was kept
+	}
 	total := all[0].Total()
-	writeCounts(r.text, total)
+	writeCounts(r.text, total, what)
+	r.writeSeries(all)
 	if why := r.afterEnd(&total); why != "" {
 		frame.Say(r.text, "the %s not sampled came after %s", frame.Packets(total.NotSampled), why)
 	}
@@ -81,6 +87,18 @@ func (r *captureRun) count() (err error) {
 // writeCompanions prints what count has read.
 func (r *captureRun) writeCompanions() {
 	for _, table := range r.counted.tables {
-		fmt.Fprintf(r.text, "\n%s", table)
+		var b bytes.Buffer
+		table(r.page(&b))
+		fmt.Fprintf(r.text, "\n%s", b.Bytes())
 	}
+}
+
+// page is a page like that of the messages, whose text goes into b.
+func (r *captureRun) page(b *bytes.Buffer) *frame.Page {
+	p := &frame.Page{}
+	if r.text == r.o.Process.Stderr {
+		p = frame.NewPage(r.o.Process.Stderr.File(), "auto")
+	}
+	p.Writer = b
+	return p
 }

@@ -29,20 +29,21 @@ before the kernel's stack, its firewall and tcpdump see them.
   xdpcap -i any 'tcp port 443'         print what matches, on all interfaces
   xdpcap -i eth0 -w out.pcapng         into a file for Wireshark; Ctrl-C ends it
   xdpcap -i eth0 --verdict drop        what the XDP program there drops
-  xdpcap count -i eth0 --flows 10      who sends most
+  xdpcap top -i eth0                   who sends what, and what is lost, live
   xdpcap read out.pcapng               print a file
 
   -Q in|out|inout                      received packets (default), sent, or both
   -c N, --duration 10s                 end after N packets, or a time
   -s 128, --sample 1000                the first 128 bytes; one packet of 1000
-  -w FILE.%s[.gz|.zst]   write a file in the format of its name
+  -w FILE.%s[.gz|.zst]  write a file in the format of its name
   -v -e -x -X -A -t                    how lines look, as in tcpdump
 
 Some drivers reset the card's queues when an XDP program is attached:
 --at tc attaches nothing in the driver.
 
 Commands:
-  bench config count drops interfaces latency man monitor probe read stats
+  config count drops gather interfaces latency man monitor probe read replay
+  stats top
 xdpcap --help has all flags, xdpcap count -h those of count. Also: help filter.
 `
 
@@ -55,7 +56,8 @@ const captureExamples = `  xdpcap -i eth0                                print p
   xdpcap -i eth0 --verdict drop                 what the XDP program that runs there drops
   xdpcap -i eth0 --slower-than 5us -v           packets for which that program ran so long
   xdpcap -i eth0 --drops -w lost.pcapng         what the stack throws away, and why
-  xdpcap -i eth0 -s 128 -c 1000 -w heads.pcapng the first 128 bytes of 1000 packets
+  xdpcap -i eth0 -s 128 -c 1000 -w heads.pcapng
+                                                the first 128 bytes of 1000 packets
   xdpcap -i eth0 -s headers -w headers.pcapng   no payload, which never leaves the kernel
   xdpcap --pod default/web-1                    what a Kubernetes pod of this host receives
   xdpcap -i eth0 --account --listen :9432       how many packets there are, for Prometheus

@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -44,11 +43,11 @@ var stampTypes = map[capture.Stamp]string{
 // printStampTypes is -J.
 func printStampTypes(out io.Writer, interfaces []string) error {
 	if len(interfaces) == 0 {
-		return errors.New("-J: which interface? -i NAME; xdpcap interfaces lists them")
+		return fmt.Errorf("-J: which interface? -i %s; xdpcap interfaces lists them", frame.SomeInterface())
 	}
 	var b strings.Builder
 	for _, name := range interfaces {
-		if isPattern(name) {
+		if frame.IsPattern(name) {
 			return fmt.Errorf("-J and -i %s: each card has its own: name the interfaces, each with its own -i", name)
 		}
 		types, err := capture.StampTypes(name)

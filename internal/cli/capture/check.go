@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // check finds mistakes in the flags before anything is touched.
@@ -38,8 +40,10 @@ func (o *Options) check(flags *pflag.FlagSet) (err error) {
 		}
 	}
 	switch {
+	case len(o.interfaces) == 0 && o.session.StackDrops:
+		return fmt.Errorf("--drops: %w", o.Process.WhichInterface(", or -i any for all"))
 	case len(o.interfaces) == 0 && o.session.HookMap == "":
-		return withoutInterface(o.filter.Words, o.Process.ListInterfaces())
+		return withoutInterface(o.Process, o.filter.Words)
 	case len(o.interfaces) > 0 && o.session.HookMap != "":
 		return errors.New("-i and --hook: a hook map is captured alone")
 	case o.buffer.Bytes != 0 && (o.buffer.Bytes < capture.MinBuffer || o.buffer.Bytes > capture.MaxBuffer):
@@ -86,12 +90,8 @@ func (o *Options) checkWords(given func(flag string) bool) (err error) {
 	if o.session.Mode, err = capture.ParseMode(o.mode); err != nil {
 		return fmt.Errorf("--xdp-mode: %w", err)
 	}
-	for _, name := range o.verdictNames {
-		v, err := capture.ParseVerdict(name)
-		if err != nil {
-			return fmt.Errorf("--verdict: %w", err)
-		}
-		o.session.Verdicts = append(o.session.Verdicts, v)
+	if o.session.Verdicts, err = frame.ParseVerdicts(o.verdictNames); err != nil {
+		return err
 	}
 	if o.filterAt != "entry" && o.filterAt != "exit" {
 		return fmt.Errorf("--filter-at %s: must be entry or exit", o.filterAt)
@@ -102,6 +102,24 @@ func (o *Options) checkWords(given func(flag string) bool) (err error) {
 		}
 	}
 	return nil
+}
+
+// explainNoProgram names the flags that need an XDP program, if that is what the session lacks.
+func (o *Options) explainNoProgram(err error, flags *pflag.FlagSet) error {
+	var need []string
+	for name, needs := range map[string]bool{
+		"verdict": true, "slower-than": true, "rx-capture": true, "program": true, "reason-map": true,
+		"sample": o.sample.verdicts != nil, "trigger": o.recorder.atExit != needNothing,
+	} {
+		if needs && flags.Changed(name) {
+			need = append(need, "--"+name)
+		}
+	}
+	if !errors.Is(err, xdp.ErrNoProgram) || need == nil {
+		return err
+	}
+	slices.Sort(need)
+	return fmt.Errorf("%v: omit %s to capture at its XDP hook, or see where a program runs: %s", err, strings.Join(need, ", "), o.Process.ListInterfaces())
 }
 
 // checkHooks reads --rx-capture, and refuses what is not known at these hooks.
@@ -124,7 +142,7 @@ func (o *Options) checkHooks(given func(flag string) bool) error {
 	exits := slices.Contains(o.session.Hooks, capture.Exit)
 	switch {
 	case o.session.SlowerThan > capture.MaxRunTime:
-		return fmt.Errorf("--slower-than %v: must be at most %v: give it a unit, as in 5us", o.session.SlowerThan, capture.MaxRunTime)
+		return frame.CheckSlowerThan(o.session.SlowerThan)
 	case given("slower-than") && !exits:
 		return errors.New("--slower-than: only packets that leave a program have a run time: add --rx-capture exit")
 	case given("reason-map") && !exits && !o.session.StackDrops:

@@ -54,7 +54,7 @@ func (c *Options) checkCompanions(func(flag string) bool) error {
 	}
 	if o.protocols.Flows > 0 && c.Anonymizes() {
 		return errors.New("--flows and --anonymize: the flows are shown with their addresses as they are: omit --flows, " +
-			"or count beside the capture: xdpcap count -i NAME --flows N")
+			"or count beside the capture: xdpcap count --flows 10")
 	}
 	if o.count && len(c.filter.Words) > 0 && strings.Trim(c.filter.Words[0], "0123456789") == "" {
 		return fmt.Errorf("--count %s: %w", c.filter.Words[0], errCountsProtocols)

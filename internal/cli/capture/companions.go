@@ -11,6 +11,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
@@ -28,7 +29,7 @@ type companions struct {
 // A companion is one kind of counters on one interface and direction.
 type companion interface {
 	// report has everything since began.
-	report(began time.Time) (r counters.Report, table []byte, err error)
+	report(began time.Time) (r counters.Report, table func(*frame.Page), err error)
 	// isAbout says whether the statistics of this source in a file contain the counters.
 	isAbout(src capture.Source, all []capture.Source) bool
 	collector() prometheus.Collector
@@ -121,7 +122,7 @@ func (c *companionOf[S]) String() string {
 	return fmt.Sprintf("%s, %s", c.source.Name, directionWords[c.source.Direction()])
 }
 
-func (c *companionOf[S]) report(began time.Time) (counters.Report, []byte, error) {
+func (c *companionOf[S]) report(began time.Time) (counters.Report, func(*frame.Page), error) {
 	now, err := c.Read()
 	if err != nil {
 		return nil, nil, err
@@ -129,7 +130,7 @@ func (c *companionOf[S]) report(began time.Time) (counters.Report, []byte, error
 	end := time.Now()
 	i := meter.Interval[S]{}.Next(now, end, end.Sub(began)).Whole()
 	r := c.Report(i)
-	return r, counters.Block("total", c.String(), i, r), nil
+	return r, func(p *frame.Page) { counters.WriteBlock(p, "total", c.String(), i, r) }, nil
 }
 
 func (c *companionOf[S]) collector() prometheus.Collector {
@@ -149,7 +150,7 @@ func (c *companionOf[S]) isAbout(src capture.Source, all []capture.Source) bool 
 // companionReports are the reports of all counters, as objects and as tables.
 type companionReports struct {
 	CompanionKeys
-	tables [][]byte
+	tables []func(*frame.Page)
 }
 
 // reports reads all counters.

@@ -3,13 +3,19 @@ package capture
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/xdpcap/xdpcap/capture"
 )
 
+// Words of a filter that mean both directions, and that choose one.
+var bothWays, oneWay = regexp.MustCompile(`\b(host|net|port|portrange)\b`), regexp.MustCompile(`\b(src|dst|inbound|outbound)\b`)
+
 // checkDirection reads -Q, and refuses what sent packets do not have.
-func (o *Options) checkDirection(func(flag string) bool) (err error) {
+func (o *Options) checkDirection(given func(flag string) bool) (err error) {
+	o.halfSeen = !given("direction") && o.session.HookMap == "" && !o.session.StackDrops && !o.session.Sink && len(o.verdictNames) == 0 &&
+		bothWays.MatchString(o.filter.Text) && !oneWay.MatchString(o.filter.Text)
 	if o.session.Direction, err = capture.ParseDirection(strings.ToLower(o.directionName)); err != nil {
 		return fmt.Errorf("-Q: %w", err)
 	}

@@ -31,6 +31,7 @@ type Options struct {
 
 	// Words, which check reads.
 	at, mode, directionName, filterAt, transportName, stampName string
+	halfSeen                                                    bool // the filter means both directions, and only one is captured by default
 	hookNames, verdictNames                                     []string
 	vlanRestore                                                 bool
 
@@ -110,9 +111,10 @@ func (o *Options) packetFlags() []frame.Flag {
 		{Name: "slower-than", Value: &o.session.SlowerThan, Help: "keep only packets for which the XDP program ran at least this `time`: 5us"},
 		frame.ReasonMapFlag(&o.session.ReasonMap),
 		{Name: "drops", Value: &o.session.StackDrops,
-			Help: "instead of what the interface receives: take the packets that the network stack throws away later, with the kernel's reason and function"},
+			Help: "instead of what the interface receives: take the packets that the network stack throws away later, with the kernel's reason and function; -i any takes those of all interfaces of this network namespace"},
 		{Name: "reason", Value: (*frame.List)(&o.session.Reasons), Complete: completeReason,
 			Help: "with --drops: keep only packets that are thrown away for these `reasons`: NO_SOCKET,SOCKET_RCVBUFF"},
+		o.filter.FragmentsFlag(),
 		{Name: "filter-at", Value: &o.filterAt, Default: "entry", Words: []string{"entry", "exit"},
 			Help: "filter packets as they enter the XDP program (`entry`), or as they leave it (exit)",
 			Dialog: frame.Dialog{Place: 7, Label: "The filter sees packets", Choices: []frame.Choice{

@@ -24,7 +24,7 @@ func lossRemedy(l *capture.Loss, o capture.Options, printing bool) string {
 		add("-B %s (holds %v of it)", flagSize(l.Enough), capture.EnoughTime)
 	}
 	if l.Cause == capture.SlowOutput && printing {
-		add("-w FILE without printing (less work)")
+		add("-w out.pcapng instead of printing (less work)")
 	}
 	if l.Size >= 2*headBytes {
 		add("-s %d (at most %d %% of the bytes)", headBytes, 100*headBytes/l.Size+1)

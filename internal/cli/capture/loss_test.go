@@ -36,7 +36,7 @@ func TestLossRemedy(t *testing.T) {
 		{"file", capture.Loss{Cause: capture.SlowOutput, Size: 300, Room: 0.5}, capture.Options{Sample: 1}, false,
 			"-s 128 (at most 43 % of the bytes), --sample 2 (as many packets as find room now)"},
 		{"printing", capture.Loss{Cause: capture.SlowOutput, Size: 64, Room: 0.01}, capture.Options{Sample: 1}, true,
-			"-w FILE without printing (less work), --sample 100 (as many packets as find room now)"},
+			"-w out.pcapng instead of printing (less work), --sample 100 (as many packets as find room now)"},
 		{"nothing finds room", capture.Loss{Cause: capture.SlowOutput}, capture.Options{Sample: 1}, false,
 			"a filter or --sample (fewer packets)"},
 	} {

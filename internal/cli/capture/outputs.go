@@ -77,7 +77,7 @@ func (r *captureRun) openPrinter() error {
 	}
 	out := r.o.Process.Stdout
 	if !r.o.lines {
-		r.printed = &outputs.Printed{Output: lines.NewPrinter(out, frame.StdoutName, out.Check, r.o.printing.Format(outputs.Colored(out.File)))}
+		r.printed = &outputs.Printed{Output: lines.NewPrinter(out, frame.StdoutName, out.Check, r.o.printing.Format(frame.Colored("auto", out.File)))}
 		return nil
 	}
 	format, _ := r.o.Text()

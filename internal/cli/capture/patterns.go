@@ -3,30 +3,20 @@ package capture
 import (
 	"errors"
 	"fmt"
-	"path"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
-
-// anyInterface is tcpdump's name for all interfaces.
-const anyInterface = "any"
-
-// isPattern reports whether a value of -i stands for all interfaces whose names match it. A name
-// itself may have a bracket.
-func isPattern(name string) bool {
-	_, after, _ := strings.Cut(name, "[")
-	return name == anyInterface || strings.ContainsAny(name, "*?") || strings.Contains(after, "]")
-}
 
 // splitInterfaces returns which of the interfaces of -i are names and which are patterns.
 func (o *Options) splitInterfaces() (names, patterns []string) {
 	for _, name := range o.interfaces {
 		switch {
-		case name == anyInterface:
+		case name == frame.AnyInterface:
 			patterns = append(patterns, "*")
-		case isPattern(name):
+		case frame.IsPattern(name):
 			patterns = append(patterns, name)
 		default:
 			names = append(names, name)
@@ -36,33 +26,30 @@ func (o *Options) splitInterfaces() (names, patterns []string) {
 }
 
 // pattern is the first pattern among the interfaces of -i; "" = they are all named.
-func (o *Options) pattern() string {
-	if i := slices.IndexFunc(o.interfaces, isPattern); i >= 0 {
-		return o.interfaces[i]
-	}
-	return ""
-}
+func (o *Options) pattern() string { return frame.Interfaces(o.interfaces).Pattern() }
 
-// follows reports whether interfaces come and go during the capture.
-func (o *Options) follows() bool { return o.pattern() != "" }
+// follows reports whether interfaces come and go during the capture. For packets that the stack
+// throws away at all of them, there is one program.
+func (o *Options) follows() bool { return o.pattern() != "" && !o.session.StackDrops }
 
 // checkPatterns finds mistakes in patterns, and refuses them with flags that need named interfaces.
 func (o *Options) checkPatterns(given func(flag string) bool) error {
-	if !o.follows() {
+	switch {
+	case o.session.StackDrops && o.pattern() != "" && (len(o.interfaces) > 1 || o.pattern() != frame.AnyInterface):
+		return errors.New("--drops takes the packets of named interfaces, each with its own -i, or of all together: -i any alone")
+	case !o.follows():
 		return nil
 	}
 	if given("except") && len(o.session.Except) == 0 {
 		return errors.New("--except: must not be empty")
 	}
 	for _, pattern := range o.session.Except {
-		if err := checkPattern(pattern); err != nil {
+		if err := frame.CheckPattern(pattern); err != nil {
 			return fmt.Errorf("--except %q: %w", pattern, err)
 		}
 	}
-	for _, pattern := range o.interfaces {
-		if err := checkPattern(pattern); isPattern(pattern) && err != nil {
-			return fmt.Errorf("-i %q: %w", pattern, err)
-		}
+	if err := frame.Interfaces(o.interfaces).Check(); err != nil {
+		return err
 	}
 	refuse := func(flag, why string) error {
 		return fmt.Errorf("%s and -i %s: %s: name the interfaces, each with its own -i", flag, o.pattern(), why)
@@ -70,24 +57,8 @@ func (o *Options) checkPatterns(given func(flag string) bool) error {
 	switch {
 	case o.session.Sink:
 		return refuse("--sink", "it would cut off interfaces that nobody has named")
-	case o.session.StackDrops:
-		return fmt.Errorf("%w, or count what is lost at all of them: xdpcap drops",
-			refuse("--drops", "its programs look for lost packets of one interface that is named"))
 	case o.session.Stamp.IsCards():
 		return refuse("-j "+o.stampName, "cards have clocks of their own")
-	}
-	return nil
-}
-
-// checkPattern finds mistakes in a pattern of names, or a name.
-func checkPattern(pattern string) error {
-	switch _, err := path.Match(pattern, ""); {
-	case pattern == "":
-		return errors.New("must not be empty")
-	case strings.ContainsAny(pattern, " \t/"):
-		return errors.New("no interface has such a name: separate names by commas, without spaces")
-	case err != nil:
-		return errors.New("a [ or a \\ in it is not complete, as in [a-z]")
 	}
 	return nil
 }
@@ -95,7 +66,7 @@ func checkPattern(pattern string) error {
 // completeInterface offers the interfaces, and the word for all of them.
 func (o *Options) completeInterface(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	names, directive := o.Process.CompleteInterface(cmd, args, typed)
-	return append(names, anyInterface), directive
+	return append(names, frame.AnyInterface), directive
 }
 
 // printedMost is how many interfaces a message names.

@@ -153,6 +153,8 @@ func TestEveryFlag(t *testing.T) {
 			args = append(args, "-i", "none0", "--serve", "127.0.0.1:0")
 		case "except":
 			args = append(args, "-i", "any")
+		case "fragments":
+			args = append(args, "-i", "none0", "port 53")
 		case "reason":
 			args = append(args, "-i", "none0", "--drops")
 		case "file-count":
@@ -190,15 +192,14 @@ func TestPeersLines(t *testing.T) {
 	for text, want := range map[string]string{
 		"-i none0 -y RAW":       "-y: XDP sees Ethernet frames only: say -y EN10MB",
 		"-i none0 -y":           "-y needs a value: -y linktype; see xdpcap --help",
-		"-r f --json=g":         "--json=FILE does not work with -r, which prints packets as JSON to standard output: say --json >FILE",
-		"-r f -i none0":         "-i: packets come from files: omit it",
+		"-r f --json=g":         "--json=g does not work with -r, which prints packets as JSON to standard output: say --json >g",
 		"-r f -s 96":            "-s: packets keep the bytes that the file has: cut them with editcap -s",
 		"-r f --duration 1s":    "--duration does not work with -r: omit it; see xdpcap read --help",
 		"-r f --nano=milli":     "--nano: say micro or nano",
 		"-i none0 --skip 3":     "--skip is for -r: capture all packets, and omit the first ones with xdpcap read --skip",
 		"-r":                    "-r needs a value: -r file; see xdpcap --help",
 		"-i eth0 -F filter.txt": "filter.txt: no such file",
-		"-n port 53":            "-i NAME",
+		"-n port 53":            "which interface? -i ",
 		"-I -i wlan0":           "tcpdump -I",
 	} {
 		err := tryLine(strings.Fields(text)...)
@@ -208,7 +209,7 @@ func TestPeersLines(t *testing.T) {
 	}
 	for _, text := range []string{
 		"-i none0 -y en10mb --time-stamp-precision=nano", "-i none0 -lnf tcp",
-		"-i none0 --program-names x --load-xdp-program", "-nlSKvvr f -w g tcp", "-r f --json", "-r f -UpOKSlNu -B 4096 --nano --skip 3",
+		"-i none0 --program-names x --load-xdp-program", "-nlSKvvr f -w g tcp", "-r f -i none0", "-r f --json", "-r f -UpOKSlNu -B 4096 --nano --skip 3",
 		"-i eth0", "-ni eth0", "-i eth0 -c10 -nn", "-D", "--list-interfaces",
 		"-i eth0 -w file.pcap", "-i eth0 -w - -U", "-i eth0 -s0 -w file.pcap port 80",
 		"-i eth0 -s 65535 -w file.pcap", "-i eth0 -s 262144 -w file.pcap", "-lni eth0 udp port 53",

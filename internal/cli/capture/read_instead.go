@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // readInstead runs read for a command line of the capture that has -r, as tcpdump's users type it.
@@ -48,7 +48,7 @@ func readLine(read *cobra.Command, given *pflag.FlagSet, files, words []string) 
 		case same == nil:
 			err = fmt.Errorf("%s does not work with -r: omit it; see xdpcap read --help", frame.FlagName(f))
 		case f.Name == "json" && f.Value.String() != onStderr:
-			err = errors.New("--json=FILE does not work with -r, which prints packets as JSON to standard output: say --json >FILE")
+			err = fmt.Errorf("--json=%[1]s does not work with -r, which prints packets as JSON to standard output: say --json >%[1]s", escape.ShellWord(f.Value.String()))
 		case f.Name == "json":
 			args = append(args, "--json")
 		case isSlice(f.Value):

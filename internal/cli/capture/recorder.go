@@ -43,7 +43,7 @@ func (o *recorderOptions) flags() []frame.Flag {
 		{Name: "ring", Value: (*ringFlag)(o),
 			Help: "keep the last packets in memory of this `size` (256M), those of the last seconds (10s), or both (10s,1G); write them to -w at a --trigger, or on SIGUSR2"},
 		{Name: "trigger", Value: &o.words,
-			Help: "make --ring write when this happens: aborted or another verdict, slower:5us (the XDP program ran at least so long), lost, reason:NO_SOCKET with --drops, any of them as drop>1000/s, end, or a packet that matches a `filter`; repeat --trigger for several"},
+			Help: "make --ring write when this happens: aborted or another verdict, slower:5us (the XDP program ran at least so long), lost, reason:NO_SOCKET with --drops, retransmit (TCP of this network namespace sends something again), any of them as drop>1000/s, end, or a packet that matches a `filter`; repeat --trigger for several"},
 		{Name: "trigger-interval", Value: &o.interval, Default: "1s", Help: "after a trigger, only count further triggers for this `time`"},
 		{Name: "post", Value: &o.post, Help: "also write the packets that come within this `time` after a trigger"},
 	}
@@ -88,9 +88,9 @@ func (c *Options) checkRecorder(given func(flag string) bool) error {
 	case o.size.Bytes < recorder.MinSize:
 		return fmt.Errorf("--ring %s: must be at least %dM", cmp.Or(o.size.String(), "0"), recorder.MinSize>>20)
 	case write == "" || frame.IsStdout(write):
-		return errors.New("--ring: each trigger makes a file: add -w FILE, for FILE-1, FILE-2 and so on")
+		return errors.New("--ring: each trigger makes a file: add -w out.pcapng, for out-1.pcapng, out-2.pcapng and so on")
 	case len(c.Files()) > 1:
-		return fmt.Errorf("--ring: -w names %d files: choose one, for FILE-1, FILE-2 and so on", len(c.Files()))
+		return fmt.Errorf("--ring: -w names %d files: choose one, whose name gets the number of each recording", len(c.Files()))
 	}
 	var err error
 	if o.limits, err = c.Recordings(given); err != nil {

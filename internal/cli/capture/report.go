@@ -16,8 +16,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/cli/status"
 )
 
 // announce says on stderr that packets are being captured, and how.
@@ -54,7 +53,7 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 		frame.Say(out, "privileges: %v", privileges)
 	}
 	where := places(sources)
-	if len(o.Patterns) > 0 {
+	if len(o.Patterns) > 0 && !o.StackDrops {
 		where = append(where, "interfaces that come later")
 	}
 	frame.Say(out, "listening on %s, link-type EN10MB (Ethernet), snapshot length %s", strings.Join(where, ", and on "), lengthOf(o))
@@ -114,13 +113,17 @@ func wayOf(src capture.Source) string {
 	return cmp.Or(besideXDP[src.Hook], "XDP "+src.Hook.String())
 }
 
-// writeCounts prints tcpdump's three lines and the whole account.
-func writeCounts(out io.Writer, a capture.Account) {
-	fmt.Fprintf(out, "%s captured\n%s received by filter\n%s dropped by kernel\n",
-		frame.Packets(a.Captured), frame.Packets(a.Matched()), frame.Packets(a.Dropped()))
+// writeCounts prints tcpdump's three lines and the whole account. what has happened to the packets
+// that were captured.
+func writeCounts(out io.Writer, a capture.Account, what string) {
+	fmt.Fprintf(out, "%s %s\n%s received by filter\n%s dropped by kernel\n",
+		frame.Packets(a.Captured), what, frame.Packets(a.Matched()), frame.Packets(a.Dropped()))
 	frame.Say(out, "%s", a.Equation())
 	if a.PassedBy > 0 {
 		frame.Say(out, "at least %d more packets, which the interface has counted, did not pass the hook", a.PassedBy)
+	}
+	if a.Undecided > 0 {
+		frame.Say(out, "%d of the packets filtered out are fragments whose first one was not seen", a.Undecided)
 	}
 	if a.NotRecorded > 0 {
 		frame.Say(out, "%d of the packets not sampled were in memory and not recorded", a.NotRecorded)
@@ -133,12 +136,12 @@ func writeCounts(out io.Writer, a capture.Account) {
 const liveInterval = time.Second
 
 // A reporter says that packets are being captured, answers SIGUSR1 with the counts, prints the
-// session's notices and, if live, keeps a line of counts on the terminal. All of that is done by
-// a goroutine of its own, so that packets never wait for somebody to read stderr.
+// session's notices, says which clients come and go, and keeps the status on a terminal. All of
+// that is done by a goroutine of its own, so that packets never wait for somebody to read stderr.
 type reporter struct {
 	*captureRun
-	live  *frame.Terminal // nil: no live line
-	shown bool            // a live line stands on the terminal
+	bar     *status.Bar // nil: no status
+	clients *notices    // that were told of
 
 	stop, finished chan struct{}
 }
@@ -156,10 +159,16 @@ func (r *reporter) start() {
 		if r.o.printing.Verbose > 0 {
 			announceCards(r.text, r.session)
 		}
+		if r.recorder != nil {
+			frame.Say(r.text, "%s", r.armed())
+		}
 		for _, out := range r.Outputs {
-			if text := out.Invitation(); text != "" {
+			for _, text := range out.Invitation() {
 				frame.Say(r.text, "%s", text)
 			}
+		}
+		if r.o.halfSeen {
+			frame.Say(r.text, "only received packets are captured: add -Q inout for those that this machine sends, such as its answers")
 		}
 		announce(r.text, r.session.Sources(), r.session.Options(), &r.o.Sandbox, r.o.printing.Verbose > 0)
 		r.report(asked)
@@ -174,57 +183,42 @@ func (r *reporter) end() {
 
 func (r *reporter) report(asked <-chan os.Signal) {
 	var tick <-chan time.Time
-	if r.live != nil {
+	if r.bar != nil {
 		ticker := time.NewTicker(liveInterval)
 		defer ticker.Stop()
 		tick = ticker.C
 	}
 	look := time.NewTicker(counters.LookInterval)
 	defer look.Stop()
-	var before uint64
+	known := r.connections()
 	for {
 		select {
 		case <-r.stop:
-			for len(r.notices.come) > 0 {
-				r.note(<-r.notices.come)
-			}
-			r.clear()
+			r.bar.Around(func() {
+				for len(r.notices.come) > 0 {
+					r.note(<-r.notices.come)
+				}
+			})
 			return
 		case <-asked:
-			r.clear()
-			r.printCounts()
+			r.bar.Around(r.printCounts)
 		case err := <-r.notices.come:
-			r.clear()
-			r.note(err)
+			r.bar.Around(func() { r.note(err) })
 		case <-look.C:
 			if err := r.companions.follow(); err != nil {
-				r.clear()
-				r.note(err)
+				r.bar.Around(func() { r.note(err) })
 			}
+			now := r.connections()
+			if text := now.since(known); text != "" {
+				r.bar.Around(func() { r.tellOfClients(text) })
+			}
+			known = now
 		case <-tick:
-			if all, err := r.accountsNow(); err == nil {
-				a := all[0].Total()
-				r.show(liveLine(a, a.Captured-before, outputs.SizeOf(r.Opened)))
-				before = a.Captured
+			if s, err := r.status(); err == nil {
+				r.bar.Show(s)
 			}
 		}
 	}
-}
-
-// show replaces the live line. The terminal of a job in the background is the shell's: nothing is
-// shown there, and nothing cleared.
-func (r *reporter) show(line string) {
-	if r.shown = r.live.IsOurs(); r.shown {
-		fmt.Fprintf(r.text, "\r%s\x1b[K", line)
-	}
-}
-
-// clear removes the live line.
-func (r *reporter) clear() {
-	if r.shown && r.live.IsOurs() {
-		fmt.Fprint(r.text, "\r\x1b[K")
-	}
-	r.shown = false
 }
 
 // note prints a notice and keeps it for the object of --json, unless there were many like it.
@@ -239,9 +233,4 @@ func (r *reporter) note(err error) {
 	if told, ok := r.notices.fold(text); ok {
 		frame.Say(out, "%s", told)
 	}
-}
-
-func liveLine(a capture.Account, lately uint64, size int64) string {
-	return fmt.Sprintf("xdpcap: %d seen, %d captured, %d lost, %spkt/s, %s written",
-		a.Seen, a.Captured, a.Lost, frame.Scaled(float64(lately)/liveInterval.Seconds()), machine.Amount(size))
 }

@@ -116,8 +116,8 @@ func TestRotationLimits(t *testing.T) {
 func TestOutputsRefused(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"-C 1":        "-C: there is no file: add -w FILE",
-		"-G 5 -w -":   "-G: standard output cannot go on in further files: write to a file with -w FILE",
+		"-C 1":        "-C: there is no file: add -w out.pcapng",
+		"-G 5 -w -":   "-G: standard output cannot go on in further files: write to a file with -w out.pcapng",
 		"-C 0 -w f":   "-C 0: must be at least 1, which is a million bytes",
 		"-C 1x -w f":  "must be a number, which may end in k, M or G",
 		"-G 0 -w f":   "must be a time above zero",
@@ -144,8 +144,8 @@ func TestOutputsRefused(t *testing.T) {
 		"-b interval:1 -b duration:1 -w f": "-b duration and -b interval: choose one, once",
 		"-b printname:names.txt -w f":      "-b printname:names.txt: file names are printed only to standard output: say printname:stdout, and >names.txt",
 		"--print-files --print -w f":       "--print-files and --print both need standard output: choose one",
-		"--min-free 1G":                    "--min-free: there is no file: add -w FILE",
-		"-a filesize:5":                    "-a: there is no file: add -w FILE",
+		"--min-free 1G":                    "--min-free: there is no file: add -w out.pcapng",
+		"-a filesize:5":                    "-a: there is no file: add -w out.pcapng",
 		"-C 1 -W 5 -w f -z gzip": "-z gzip and a ring of files: the ring removes only its own files, and every FILE.gz would stay: " +
 			"say -w f.gz, which compresses packets as they are written",
 		"-b files:5 -b packets:1 -w f -z /usr/bin/xz": "say -w f.zst, which compresses",
@@ -155,16 +155,16 @@ func TestOutputsRefused(t *testing.T) {
 		// Each -w is once, and what they share is standard output.
 		"-w a -w a":                    "-w a: is given twice",
 		"-w a -w b -C 1":               "-C: -w names 2 files, and only one can go on in further files: choose it",
-		"-w a -w b --ring 10M":         "--ring: -w names 2 files: choose one, for FILE-1, FILE-2 and so on",
+		"-w a -w b --ring 10M":         "--ring: -w names 2 files: choose one, whose name gets the number of each recording",
 		"-w a -w - --print":            "--print and -w - both need standard output: write to a file, or do not print",
 		"-w a -w - -C 1 --print-files": "--print-files and -w - both need standard output: choose one",
 		"-w gopher://x":                "-w gopher://x: unknown kind of output gopher",
-		"--format no":                  "--format: file format \"no\": must be pcapng, pcap or json",
+		"--format no":                  "--format: file format \"no\": must be pcapng, pcap, json or csv",
 
 		// A file name with a suffix that no format has is refused, unless --format is given.
 		"-w out.pcap.bz2":         "-w out.pcap.bz2: xdpcap does not compress into .bz2: say -w out.pcap.gz or -w out.pcap.zst",
 		"-w out.xz --format pcap": "-w out.xz: xdpcap does not compress into .xz: say -w out.gz or -w out.zst",
-		"-w d/out.txt":            "-w d/out.txt: no format has the suffix .txt: say .pcapng, .pcap, .json or .jsonl, or --format with one of these",
+		"-w d/out.txt":            "-w d/out.txt: no format has the suffix .txt: say .pcapng, .pcap, .json, .jsonl or .csv, or --format with one of these",
 		"-w out.pcapn.gz":         "-w out.pcapn.gz: no format has the suffix .pcapn: say",
 
 		// The flags about sFlow, and their impossible values.

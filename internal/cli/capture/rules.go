@@ -29,7 +29,7 @@ func (o *Options) applyRules(flags *pflag.FlagSet) error {
 		}
 		frame.ForgetSettings(flags, r.flags...)
 		if i := slices.IndexFunc(r.flags, flags.Changed); i >= 0 && r.when(o) {
-			return errors.New(strings.NewReplacer("%s", r.flags[i], "%i", o.pattern()).Replace(r.why))
+			return errors.New(strings.NewReplacer("%s", r.flags[i], "%i", frame.Interfaces(o.interfaces).Pattern()).Replace(r.why))
 		}
 	}
 	frame.ForgetSettings(flags, o.IdleRotation(flags.Changed("ring"))...) // Rotation refuses them
@@ -38,15 +38,20 @@ func (o *Options) applyRules(flags *pflag.FlagSet) error {
 
 // rules are all rules. Each is applied after those before it.
 var rules = []rule{
-	{[]string{"except"}, not((*Options).follows),
+	{[]string{"except"}, func(o *Options) bool { return o.pattern() == "" },
 		"--except omits interfaces that -i any or a pattern such as -i 'veth*' finds: add one of these"},
 	{[]string{"promiscuous-mode"}, func(o *Options) bool { return o.follows() && o.promiscuous },
 		"-P and -i %i: as with tcpdump, promiscuous mode is for interfaces that are named: name the interfaces, each with its own -i"},
 	{counting, func(o *Options) bool { return o.follows() && !o.companions.isNone() },
 		"--%s and -i %i: counters beside the packets are for interfaces that are there from the beginning: name the interfaces, each with its own -i"},
 
+	{[]string{"fragments"}, func(o *Options) bool { return o.filter.Text == "" && o.filter.Program == nil },
+		"--fragments lets the filter decide about fragments, and there is no filter: add one, or omit it"},
+
 	// What the stack throws away has passed no hook of an interface.
 	{[]string{"reason"}, not(throwsAway), "--reason chooses among the packets that the stack throws away: add --drops"},
+	{[]string{"except", "reason-map"}, func(o *Options) bool { return throwsAway(o) && o.pattern() != "" },
+		"--drops -i %i and --%s: this flag is for named interfaces or their XDP programs: omit it, or name the interfaces, each with its own -i"},
 	{notWithDrops, throwsAway,
 		"--drops and --%s: this flag is for packets at the interface, not for those that the stack throws away: omit it, or --drops"},
 
@@ -56,7 +61,7 @@ var rules = []rule{
 	{[]string{"slower-than"}, hasHookMap, "--slower-than and --hook: " + noRunTime},
 	{[]string{"reason-map"}, hasHookMap, "--reason-map and --hook: a hook map has no reasons: trace the program that calls it, with -i"},
 	{counting, func(o *Options) bool { return hasHookMap(o) && !o.companions.isNone() },
-		"--%s counts what an interface receives or sends, but a hook map has only what its owner hands over: omit it, or count beside the capture: xdpcap count -i NAME"},
+		"--%s counts what an interface receives or sends, but a hook map has only what its owner hands over: omit it, or count beside the capture with xdpcap count"},
 
 	{withoutHookMap, hasHookMap, "--%s and --hook: a hook map is captured alone, and has what its owner hands over"},
 

@@ -17,6 +17,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/cli/status"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/privilege"
@@ -137,7 +138,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	}
 	r.namePods(&options)
 	if r.session, err = capture.Open(options); err != nil {
-		return err
+		return r.o.explainNoProgram(err, cmd.Flags())
 	}
 	defer r.session.Close()
 	r.started = time.Now()
@@ -219,8 +220,11 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 	reporter.end() // the files are whole before it waits for a reader of stderr
 	r.accounts = all
 	counting := r.count()
+	if r.text == r.o.Process.Stderr {
+		frame.TerminalOf(r.o.Process.Stderr.File()).ClearLine(r.text)
+	}
 	if r.objects == nil {
-		r.writeAccounts(r.accounts)
+		r.writeAccounts(r.accounts, "captured")
 	}
 	if r.Finished != nil {
 		r.Finished.Wait(reporter.note)
@@ -247,12 +251,15 @@ func (r *captureRun) takesTurns() bool {
 	return t.URL == nil && t.Compression == file.NoCompression
 }
 
-// reporter makes the reporter. It keeps a live line of counts on a terminal that has no other
-// output.
+// reporter makes the reporter.
 func (r *captureRun) reporter() *reporter {
-	rep := &reporter{captureRun: r}
-	if len(r.Opened) > 0 && !r.o.printing.Quiet && !r.o.Print && r.text == r.o.Process.Stderr {
-		rep.live = frame.NewTerminal(r.o.Process.Stderr.File())
+	rep := &reporter{captureRun: r, clients: newNotices()}
+	if r.hasStatus() {
+		rep.bar = status.New(r.o.Process.Stderr.File(), r.o.Process.Stderr)
+		rep.bar.Begin(r.started)
+	}
+	if r.Finished != nil {
+		r.Finished.Around = rep.bar.Around
 	}
 	return rep
 }

@@ -54,9 +54,29 @@ func parseOneIn(text string) (uint32, error) {
 	case errors.Is(err, strconv.ErrRange):
 		return 0, errors.New("is too large a number")
 	case err != nil:
-		return 0, errors.New("must be a positive whole number")
+		return 0, errors.New("must be a positive whole number" + shareInWords(text))
 	}
 	return uint32(n), nil
+}
+
+// shareInWords says which N keeps the share of packets that 1% and 1/1000 mean; "" for every other
+// text.
+func shareInWords(text string) string {
+	percent, isPercent := strings.CutSuffix(text, "%")
+	share, err := strconv.ParseFloat(percent, 64)
+	share /= 100
+	if number, of, isFraction := strings.Cut(text, "/"); isFraction {
+		var whole float64
+		if share, err = strconv.ParseFloat(number, 64); err == nil {
+			whole, err = strconv.ParseFloat(of, 64)
+			share /= whole
+		}
+		isPercent = true
+	}
+	if !isPercent || err != nil || !(share > 0 && share <= 1) {
+		return ""
+	}
+	return fmt.Sprintf(": N is how many packets one is kept of, so say %.0f", 1/share)
 }
 
 func (s *sampling) String() string {

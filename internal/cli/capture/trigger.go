@@ -12,10 +12,11 @@ import (
 	"github.com/xdpcap/xdpcap/capture/recorder"
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
+	"github.com/xdpcap/xdpcap/internal/proc"
 )
 
 // triggerHelp is what --trigger takes.
-const triggerHelp = "a verdict, slower:5us, lost, reason:NAME, any of them as drop>1000/s, end, or a filter"
+const triggerHelp = "a verdict, slower:5us, lost, reason:NAME, retransmit, any of them as drop>1000/s, end, or a filter"
 
 // A triggerNeed is what packets must have before a trigger can fire.
 type triggerNeed int
@@ -72,7 +73,8 @@ func parseTrigger(text string, vlanAware bool) (t recorder.Trigger, need trigger
 }
 
 // triggerCount returns what counts how often it happened with a packet: a verdict, a loss, a long
-// run or one of some reasons. It returns nil if the text is none of these.
+// run or one of some reasons; or since the packet before: retransmissions. It returns nil if the
+// text is none of these.
 func triggerCount(text string) (count func(*capture.Packet) uint64, need triggerNeed, err error) {
 	if text == "lost" {
 		return func(p *capture.Packet) uint64 { return p.Dropped }, needNothing, nil
@@ -88,6 +90,12 @@ func triggerCount(text string) (count func(*capture.Packet) uint64, need trigger
 		}
 		return countIf(func(p *capture.Packet) bool { return p.RunTime >= uint32(d) }), needRunTime, nil
 	}
+	if text == "retransmit" {
+		counters := proc.Open(proc.OfIP)
+		read := func() (uint64, error) { return counters.Value("TcpRetransSegs") }
+		before, err := read()
+		return (&retransmits{read: read, before: before}).since, needNothing, err
+	}
 	if v, err := capture.ParseVerdict(text); err == nil {
 		return countIf(func(p *capture.Packet) bool { return p.Verdict == v }), needVerdict, nil
 	}
@@ -98,6 +106,29 @@ func triggerCount(text string) (count func(*capture.Packet) uint64, need trigger
 // packet that got lost at XDP is a number of another kind.
 func hasKernelReason(p *capture.Packet) bool {
 	return p.Location != 0 && p.Verdict != capture.Redirect
+}
+
+// retransmits counts what TCP of this network namespace sends again, whatever the packets are.
+type retransmits struct {
+	read   func() (uint64, error) // the kernel's counter
+	before uint64
+	at     int64 // time of the packet at which it was read
+}
+
+// since reads the counter at most ten times a second, by the packets' own time. If it cannot be
+// read, nothing was counted.
+func (r *retransmits) since(p *capture.Packet) uint64 {
+	if p.Time >= r.at && p.Time-r.at < windowSlice {
+		return 0
+	}
+	r.at = p.Time
+	now, err := r.read()
+	if err != nil {
+		return 0
+	}
+	more := now - r.before
+	r.before = now
+	return more
 }
 
 // countIf counts a packet for which something is true.

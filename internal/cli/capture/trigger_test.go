@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
 )
@@ -143,6 +144,44 @@ func TestTriggerReasons(t *testing.T) {
 	for _, atXDP := range []capture.Facts{{Reason: numbers[0]}, {Reason: numbers[0], Location: 1, Verdict: capture.Redirect}} {
 		if fires.Fires(&capture.Packet{Facts: &atXDP}, nil) {
 			t.Errorf("it fires at %+v, whose reason is of another kind", atXDP)
+		}
+	}
+}
+
+// A trigger about retransmissions counts how far the kernel's counter rose, read at most ten times
+// a second.
+func TestTriggerRetransmits(t *testing.T) {
+	t.Parallel()
+	counter, reads := uint64(100), 0
+	r := retransmits{before: 100, read: func() (uint64, error) {
+		reads++
+		return counter, nil
+	}}
+	w := rateWindow{limit: 10, count: r.since}
+	for i, test := range []struct {
+		at      time.Duration
+		counter uint64
+		fires   bool
+	}{
+		{10 * time.Second, 105, false},
+		{10*time.Second + 50*time.Millisecond, 150, false}, // too early to read
+		{10*time.Second + 100*time.Millisecond, 111, true},
+		{10*time.Second + 200*time.Millisecond, 120, false}, // it is still above
+		{12 * time.Second, 120, false},
+		{12500 * time.Millisecond, 131, true},
+	} {
+		counter = test.counter
+		p := capture.Packet{Facts: &capture.Facts{Time: int64(test.at)}}
+		if got := w.fires(&p, nil); got != test.fires {
+			t.Errorf("packet %d fires: %v", i, got)
+		}
+	}
+	if reads != 5 {
+		t.Errorf("%d reads", reads)
+	}
+	for _, text := range []string{"retransmit", "retransmit > 100/s"} {
+		if trigger, need, err := parseTrigger(text, false); err != nil || need != needNothing || trigger.Name != text {
+			t.Errorf("%s: %+v, %v, %v", text, trigger, need, err)
 		}
 	}
 }

@@ -35,6 +35,12 @@ func Golden(t *testing.T, name, got string) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
+	Compare(t, name, got)
+}
+
+// Compare compares with a file in testdata, whose lines may be as long as they want.
+func Compare(t *testing.T, name, got string) {
+	t.Helper()
 	file := filepath.Join("testdata", name)
 	if *update {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
@@ -59,7 +65,7 @@ func IntervalOf[S any](before, now S) meter.Interval[S] {
 func CheckReport(t *testing.T, name string, r interface{ WriteTable(w io.Writer) }) {
 	t.Helper()
 	var out bytes.Buffer
-	r.WriteTable(&out)
+	r.WriteTable(&frame.Page{Writer: &out, Columns: frame.MaxColumns, Blocks: true})
 	Golden(t, name+".txt", out.String())
 	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -45,6 +46,10 @@ conversation may have had more than BYTES before it found room there: AT MOST is
 can have had. --verdict counts only packets with these verdicts, so that they get all of the memory:
 who is dropped, and how much.
 
+-i any and patterns such as 'veth*' count at all interfaces with such a name, also those that come
+later: each has a table, and those without a packet are one line. An XDP program of its own is then
+attached only to cards, and other interfaces are counted at tc (--at auto).
+
 -Q out counts what the interface sends, at egress, as the stack hands it over: a packet that the
 card cuts into segments counts as one. Other tcx or tc programs there see the same packets as
 before. -Q inout counts each direction by itself, and shows each conversation once.`
@@ -53,6 +58,7 @@ const countExamples = `  xdpcap count -i eth0                          a table p
   xdpcap count -i eth0 --sizes --flows 10       sizes of packets, and the ten largest flows, too
   xdpcap count -i eth0 --flows 10 --verdict drop    who is dropped by the program that runs there
   xdpcap count -i eth0 --flows 10 'tcp port 443'    the same of what matches
+  xdpcap count -i 'veth*' --flows 3             at all interfaces with such a name
   xdpcap count -i eth0 -Q inout                 what it sends, too, in a table of its own
   xdpcap count -i eth0 --program balancer       behind a libxdp dispatcher, what reaches this one
   xdpcap count -i eth0 --interval 10s --json    for a script`
@@ -75,11 +81,11 @@ func NewCount(p *frame.Process) *cobra.Command {
 
 func (o *CountOptions) whereFlags() []frame.Flag {
 	return []frame.Flag{
-		o.interfaceFlag("count on this `interface` (default with --listen: on all)"),
+		o.interfaceFlag("count on this `interface`, a pattern such as 'veth*', or any (default with --listen: on all)"),
 		{Name: "direction", Letter: "Q", Value: &o.directions, Default: "in", Words: []string{"in", "out", "inout"},
 			Help: "take what the interface receives (`in`), what it sends (out), or both (inout)"},
-		{Name: "at", Value: &o.at, Default: "xdp", Words: []string{"xdp", "tc"},
-			Help: "count received packets at this `hook`: xdp, or tc (after XDP; resets no card, and sees what tc redirects)"},
+		{Name: "at", Value: &o.at, Default: "xdp", Words: []string{"xdp", "tc", autoHook},
+			Help: "count received packets at this `hook`: xdp, tc (after XDP; resets no card, and sees what tc redirects), or auto (tc where xdp costs more), which is the default with any and patterns"},
 		o.programFlag(),
 		frame.ModeFlag(&o.mode),
 	}
@@ -114,7 +120,7 @@ func (o *CountOptions) run(cmd *cobra.Command) error {
 			continue
 		}
 		options := options
-		options.Sent, options.AtIngress = d == capture.Out, d == capture.In && o.at == "tc"
+		options.Sent = d == capture.Out
 		open = append(open, func(iface string) (*Counter[meter.ProtocolCounts], error) {
 			return openCount(o, d, options, iface)
 		})
@@ -130,14 +136,41 @@ func openCount(o *CountOptions, d capture.Direction, options meter.ProtocolsOpti
 		return nil, err
 	}
 	options.Filter, options.FilterText = received, o.filter.String()
+	if options.AtIngress, err = o.atIngress(d, iface); err != nil {
+		return nil, err
+	}
 	if d == capture.Out {
 		options.Filter = sent
 	}
 	p, err := meter.OpenProtocols(options)
+	if d == capture.In && o.chosenHook() == autoHook && meter.IsUntraceable(err) {
+		options.AtIngress = true // what the program lets pass
+		p, err = meter.OpenProtocols(options)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return o.Counter(p, d, p.Interface().Name), nil
+}
+
+const autoHook = "auto"
+
+// chosenHook is the value of --at, whose default depends on other flags.
+func (o *CountOptions) chosenHook() string {
+	if !o.Flags.Changed("at") && o.Interfaces.Follow() && !o.tracesOnly {
+		return autoHook
+	}
+	return o.at
+}
+
+// atIngress says whether packets are counted at tc, after XDP.
+func (o *CountOptions) atIngress(d capture.Direction, iface string) (bool, error) {
+	at := o.chosenHook()
+	if at != autoHook || d == capture.Out {
+		return at == "tc" && d == capture.In, nil
+	}
+	ifi, err := xdp.InterfaceByName(iface)
+	return err == nil && support.PrefersTC(ifi), err
 }
 
 // Counter is a meter of one direction of an interface, as the command prints and exports it.
@@ -148,10 +181,11 @@ func (o *CountOptions) Counter(p *meter.Protocols, d capture.Direction, iface st
 // protocols returns the flags as options of internal/meter, for any interface.
 func (o *CountOptions) protocols() (p meter.ProtocolsOptions, err error) {
 	var chosen []string
-	if len(o.verdictNames) > 0 {
+	o.tracesOnly = len(o.verdictNames) > 0
+	if o.tracesOnly && !o.Interfaces.Follow() {
 		chosen = append(chosen, "--verdict")
 	}
-	if o.filter.String() != "" {
+	if o.filter.String() != "" && !o.Interfaces.Follow() {
 		chosen = append(chosen, "a filter")
 	}
 	if err := o.checkInterfaces(chosen...); err != nil {
@@ -164,13 +198,13 @@ func (o *CountOptions) protocols() (p meter.ProtocolsOptions, err error) {
 		return p, fmt.Errorf("--program %s: XDP programs see only received packets: omit it, or say -Q inout", o.Program)
 	}
 	switch o.at {
-	case "xdp":
+	case "xdp", autoHook:
 	case "tc":
 		if o.Program != "" || len(o.verdictNames) > 0 {
 			return p, errors.New("--at tc and --program or --verdict: packets at tc have passed XDP: omit --at")
 		}
 	default:
-		return p, fmt.Errorf("--at %s: must be xdp or tc", o.at)
+		return p, fmt.Errorf("--at %s: must be xdp, tc or auto", o.at)
 	}
 	if o.Flows < 0 {
 		return p, fmt.Errorf("--flows %d: must be 0 or more", o.Flows)
@@ -185,7 +219,7 @@ func (o *CountOptions) protocols() (p meter.ProtocolsOptions, err error) {
 	if o.PerCPU && p.Variant == meter.Naive {
 		return p, fmt.Errorf("--per-cpu: the variant naive has one counter for all CPUs; take ultra or percpu")
 	}
-	if p.Mode, err = xdp.ParseMode(o.mode); err != nil {
+	if p.Mode, err = capture.ParseMode(o.mode); err != nil {
 		return p, fmt.Errorf("--xdp-mode: %w", err)
 	}
 	return p, nil

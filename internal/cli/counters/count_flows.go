@@ -7,6 +7,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // FlowRate has the packets of a flow that got the same verdict. The flow had at least these since
@@ -60,19 +61,19 @@ func (r *CountReport) conversationTable(w io.Writer) {
 		}
 		return shown
 	}
-	t := flowTable{Left: 2}
+	t := frame.Table{Left: 2, Addresses: []int{1, 2}}
 	if r.Program != "" {
 		t.Left = 3
 	}
-	t.Add([]string{"FLOW"}, nil, columns("VERDICT", "PACKETS", "BYTES", "AT MOST", "BIT/S", "BACK")...)
+	t.Add(append([]string{"FLOW", "FROM", "TO"}, columns("VERDICT", "PACKETS", "BYTES", "AT MOST", "BIT/S", "BACK")...)...)
 	for _, c := range top {
 		verdict := ""
 		if c.Verdict != meter.NoVerdict {
 			verdict = c.Verdict.SlotName()
 		}
 		f := NewFlow(c.Flow)
-		t.Add([]string{f.Protocol}, &f, columns(verdict, frame.Scaled(float64(c.Packets)), frame.Scaled(float64(c.Bytes)),
-			frame.Scaled(float64(c.Bytes)+float64(c.Error.Bytes)), frame.Scaled(c.There.BitsPerSecond), frame.Scaled(c.Back.BitsPerSecond))...)
+		t.AddLost(xdp.Loses(c.Verdict), slices.Concat([]string{f.Protocol}, f.ends(), columns(verdict, frame.Scaled(float64(c.Packets)), frame.Scaled(float64(c.Bytes)),
+			frame.Scaled(float64(c.Bytes)+float64(c.Error.Bytes)), frame.Scaled(c.There.BitsPerSecond), frame.Scaled(c.Back.BitsPerSecond)))...)
 	}
 	t.Write(w)
 }

@@ -4,10 +4,11 @@
 package counters
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
@@ -29,6 +30,16 @@ type Counter[S any] struct {
 // newCounter returns the counter of a meter that is open.
 func newCounter[S any, R Report](m kernelMeter[S], set metrics.Set[S], report func(meter.Interval[S]) R) *Counter[S] {
 	return &Counter[S]{m, func(i meter.Interval[S]) Report { return report(i) }, set}
+}
+
+// Next returns the interval from the last snapshot to one that it takes.
+func (c *Counter[S]) Next(last meter.Interval[S]) (meter.Interval[S], error) {
+	now, err := c.Read()
+	if err != nil {
+		return last, err
+	}
+	end := time.Now()
+	return last.Next(now, end, end.Sub(c.Began())), nil
 }
 
 // A kernelMeter is one of internal/meter's types.
@@ -60,9 +71,12 @@ func run[S any](o *Options, g frame.Guard, open ...opener[S]) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
-	interfaces := o.Interfaces
-	if o.OfMachine && len(interfaces) == 0 {
-		interfaces = []string{""}
+	interfaces, discovers := o.Interfaces.Named(), len(o.Interfaces) == 0 || o.Interfaces.Follow()
+	if o.OfMachine { // it knows -i any itself
+		interfaces, discovers = o.Interfaces, false
+		if len(interfaces) == 0 {
+			interfaces = []string{""}
+		}
 	}
 	g.Interfaces = interfaces
 	ctx, err := o.Process.Begin(g)
@@ -76,6 +90,7 @@ func run[S any](o *Options, g frame.Guard, open ...opener[S]) (err error) {
 	r := &counterRun[S]{
 		o: o, open: open, registry: metrics.NewRegistry(),
 		out: o.Process.Stdout.File, messages: o.Process.Stderr, screen: frame.NewScreen(o.Process.Stdout.File),
+		colored: frame.Colored(o.color, o.Process.Stdout.File),
 	}
 	defer func() {
 		exp.Close() // first, because a scrape reads the counters
@@ -87,7 +102,15 @@ func run[S any](o *Options, g frame.Guard, open ...opener[S]) (err error) {
 		return err
 	}
 	for _, name := range interfaces {
-		if err := r.begin(0, name); err != nil {
+		index := 0
+		if discovers {
+			ifi, err := xdp.InterfaceByName(name)
+			if err != nil {
+				return err
+			}
+			index, name = ifi.Index, ifi.Name
+		}
+		if err := r.begin(index, name); err != nil {
 			return err
 		}
 	}
@@ -95,7 +118,7 @@ func run[S any](o *Options, g frame.Guard, open ...opener[S]) (err error) {
 	for _, c := range r.counted {
 		needs = append(needs, c.Capabilities()...)
 	}
-	if len(interfaces) == 0 {
+	if discovers {
 		needs = discoveryNeeds
 	}
 	if err := frame.EnterCounters(o.Process, o.keep, o.listen != "", needs); err != nil {
@@ -106,12 +129,14 @@ func run[S any](o *Options, g frame.Guard, open ...opener[S]) (err error) {
 		r.tell(exp.String())
 	}
 	for _, c := range r.counted {
-		frame.Say(o.Process.Stderr, "listening on %v", c)
+		frame.Say(o.Process.Stderr, "%s %v", cmp.Or(o.Begins, "listening on"), c)
 	}
-	if len(interfaces) == 0 {
-		r.discovered = newDiscovered()
+	if discovers {
+		r.discovery = NewDiscovery(o.wants)
 		r.discover()
-		if len(r.counted) == 0 {
+		if len(r.counted) == 0 && o.tracesOnly {
+			r.tell("no XDP program to count yet: waiting for one")
+		} else if len(r.counted) == 0 {
 			r.tell("no interface to count on yet: waiting for one")
 		}
 	}
@@ -137,14 +162,15 @@ func checkDistinct(interfaces []string) error {
 	return nil
 }
 
-// Block is the table of one interval under its title: when and of what it is.
-func Block[S any](when, of string, i meter.Interval[S], r Report) []byte {
-	var b bytes.Buffer
+// WriteBlock prints the table of one interval under its title: when and of what it is.
+func WriteBlock[S any](p *frame.Page, when, of string, i meter.Interval[S], r Report) {
 	over := fmt.Sprintf("over %.3f s", i.Took.Seconds())
 	if i.Took != i.Elapsed {
 		over = fmt.Sprintf("rates %s, totals over %.3f s", over, i.Elapsed.Seconds())
 	}
-	fmt.Fprintln(&b, frame.Shorten(escape.Text(fmt.Sprintf("%s  %s, %s", when, of, over)), frame.MaxColumns))
-	r.WriteTable(&b)
-	return b.Bytes()
+	if of = escape.Text(of); p.Columns > 0 { // the name is shortened before the numbers are
+		of = frame.Shorten(of, max(8, p.Columns-utf8.RuneCountInString(when+"  , "+over)))
+	}
+	p.Line("%s  %s, %s", when, of, over)
+	r.WriteTable(p)
 }

@@ -1,7 +1,9 @@
 package counters
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -39,10 +42,10 @@ func TestDiscovery(t *testing.T) {
 			c.Metrics.Labels = map[string]string{"interface": name}
 			return c, nil
 		}
-		d := newDiscovered()
+		d := NewDiscovery(new(Options).wants)
 		d.list = func() ([]xdp.Interface, error) { return ifis, nil }
 		r := &counterRun[uint64]{
-			o: &Options{listen: ":1"}, open: []opener[uint64]{open}, registry: registry, out: io.Discard, messages: &said, discovered: d,
+			o: &Options{listen: ":1"}, open: []opener[uint64]{open}, registry: registry, out: io.Discard, messages: &said, discovery: d,
 		}
 		step := func(now []xdp.Interface, want string) {
 			t.Helper()
@@ -94,4 +97,77 @@ func TestDiscovery(t *testing.T) {
 			t.Error(err, closed)
 		}
 	})
+}
+
+// An amountReport is that of a meter that counts this many more with every snapshot.
+type amountReport struct{ all, lately uint64 }
+
+func (r amountReport) WriteTable(w io.Writer)    { fmt.Fprintln(w, r.all, r.lately) }
+func (r amountReport) amount() (uint64, float64) { return r.all, float64(r.lately) }
+
+// A pattern's busiest interface comes first. Those that counted nothing in the interval, or in the
+// whole time, are one line.
+func TestIdleInterfaces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &counterRun[uint64]{o: new(Options), discovery: NewDiscovery(new(Options).wants)}
+		for i, test := range []struct{ before, now uint64 }{{0, 1}, {7, 7}, {2, 9}, {0, 0}} {
+			c := (&fakeMeter{name: fmt.Sprint("veth", i)}).counter()
+			c.Report = func(i meter.Interval[uint64]) Report { return amountReport{i.Now, i.Now - i.Before} }
+			last := meter.Interval[uint64]{Before: test.before, Now: test.now, Took: time.Second, Elapsed: 2 * time.Second, End: time.Now()}
+			r.counted = append(r.counted, &counted[uint64]{Counter: c, index: i + 1, last: last})
+		}
+		for _, test := range []struct {
+			whole bool
+			want  string
+		}{
+			{false, "NOW  veth2, rates over 1.000 s, totals over 2.000 s\n9 7\nNOW  veth0, rates over 1.000 s, totals over 2.000 s\n1 1\nand 2 idle\n"},
+			{true, "NOW  veth2, over 2.000 s\n9 9\nNOW  veth1, over 2.000 s\n7 7\nNOW  veth0, over 2.000 s\n1 1\nand 1 idle\n"},
+		} {
+			blocks := r.blocks("NOW", func(c *counted[uint64]) meter.Interval[uint64] {
+				if test.whole {
+					return c.last.Whole()
+				}
+				return c.last
+			})
+			if diff := cmp.Diff(test.want, string(bytes.Join(blocks, nil))); diff != "" {
+				t.Error(diff)
+			}
+		}
+		r.counted = r.counted[3:]
+		if got := r.blocks("NOW", func(c *counted[uint64]) meter.Interval[uint64] { return c.last }); string(bytes.Join(got, nil)) != "NOW  1 idle interface\n" {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// A pattern wants every interface of that name that is up, for a command about programs only where
+// one runs.
+func TestWants(t *testing.T) {
+	t.Parallel()
+	down, runs := ethernet(2, "veth0"), ethernet(3, "veth1")
+	down.Up, runs.Programs = false, []xdp.Program{{ID: 1}}
+	for _, test := range []struct {
+		interfaces string
+		tracesOnly bool
+		ifi        xdp.Interface
+		want       bool
+	}{
+		{"veth*", false, ethernet(1, "veth7"), true},
+		{"veth*", false, ethernet(1, "eth0"), false},
+		{"any", false, ethernet(1, "eth0"), true},
+		{"any", false, down, false},
+		{"any", false, xdp.Interface{Index: 1, Name: "lo", Type: "loopback", Up: true}, false},
+		{"veth?", true, ethernet(1, "veth7"), false},
+		{"veth?", true, runs, true},
+		{"", true, ethernet(1, "eth0"), true}, // for --listen
+	} {
+		o := &Options{tracesOnly: test.tracesOnly}
+		if test.interfaces != "" {
+			o.Interfaces = []string{test.interfaces}
+		}
+		if got := o.wants(&test.ifi); got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
 }

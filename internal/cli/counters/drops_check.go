@@ -9,7 +9,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
-	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // writeRemainder prints, with --check, what differs from the kernel's counters.
@@ -18,7 +17,7 @@ func (r *DropsReport) writeRemainder(w io.Writer) {
 		return
 	}
 	line := func(format string, a ...any) {
-		fmt.Fprintln(w, frame.Shorten(escape.Text(fmt.Sprintf(format, a...)), frame.MaxColumns))
+		frame.PageOf(w).Line(format, a...)
 	}
 	for _, c := range r.Unexplained {
 		line("unexplained: %s %d: no tracepoint reports it", c.Counter, c.Packets)
@@ -33,20 +32,12 @@ func (r *DropsReport) writeRemainder(w io.Writer) {
 	for _, l := range r.Unchecked {
 		counts[l.Reason] += l.Packets
 	}
-	text := "without a counter:"
-	for i, reason := range slices.Sorted(maps.Keys(counts)) {
-		more := fmt.Sprintf(" %s %d", reason, counts[reason])
-		if i > 0 {
-			text += ","
-		}
-		if len(text)+len(more) >= frame.MaxColumns {
-			line("%s", text)
-			text = " "
-		}
-		text += more
+	var parts []string
+	for _, reason := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprint(reason, " ", counts[reason]))
 	}
-	if len(counts) > 0 {
-		line("%s", text)
+	if len(parts) > 0 {
+		writeWrapped(w, "the kernel has no counter for:", separated(parts))
 	}
 }
 

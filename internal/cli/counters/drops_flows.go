@@ -47,9 +47,6 @@ func (r *DropsReport) addFlows(i dropsInterval, n int) {
 	})
 }
 
-// flowReasonWidth is the widest reason in the table of flows, which leaves room for addresses.
-const flowReasonWidth = 16
-
 // flowTable has a row for each flow, and one for the other losses of each stage: together they are
 // the total. There is a column for the bounds if they differ.
 func (r *DropsReport) flowTable(w io.Writer) {
@@ -63,17 +60,17 @@ func (r *DropsReport) flowTable(w io.Writer) {
 		}
 		return []string{reason, packets, most, perSecond}
 	}
-	t := flowTable{Left: 4}
-	t.Add([]string{"STAGE", "FLOW"}, nil, numbers("REASON", "PACKETS", "AT MOST", "PACKETS/S")...)
+	t := frame.Table{Left: 4, Addresses: []int{2, 3}}
+	t.Add(append([]string{"STAGE", "FLOW", "FROM", "TO"}, numbers("REASON", "PACKETS", "AT MOST", "PACKETS/S")...)...)
 	flows := r.Flows
 	for _, other := range r.Other {
 		for len(flows) > 0 && flows[0].Stage == other.Stage {
 			f := &flows[0]
 			flows = flows[1:]
-			t.Add([]string{string(f.Stage), f.Protocol}, &f.Flow, numbers(frame.Shorten(f.Reason, flowReasonWidth), fmt.Sprint(f.Packets),
-				frame.Scaled(float64(f.Packets)+float64(f.ErrorPackets)), frame.Scaled(f.PacketsPerSecond))...)
+			t.AddLost(f.Packets > 0, slices.Concat([]string{string(f.Stage), f.Protocol}, f.ends(), numbers(f.Reason, fmt.Sprint(f.Packets),
+				frame.Scaled(float64(f.Packets)+float64(f.ErrorPackets)), frame.Scaled(f.PacketsPerSecond)))...)
 		}
-		t.Add([]string{string(other.Stage), "other"}, nil, numbers("", fmt.Sprint(other.Packets), "", frame.Scaled(other.PacketsPerSecond))...)
+		t.AddLost(other.Packets > 0, append([]string{string(other.Stage), "other", "", ""}, numbers("", fmt.Sprint(other.Packets), "", frame.Scaled(other.PacketsPerSecond))...)...)
 	}
 	t.Write(w)
 	r.Overflow.Write(w)

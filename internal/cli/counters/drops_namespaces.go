@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // namespaces are the network namespaces that a table mentions, by their inodes, in the order of
@@ -22,8 +24,9 @@ func (n *namespaces) number(inode uint32) int {
 	return i + 1
 }
 
-// write says which namespaces the numbers are, with the names that ip-netns and Docker give them.
-func (n namespaces) write(w io.Writer) {
+// write says which namespaces the numbers are, with the names of pods, or those that ip-netns and
+// Docker give them.
+func (n namespaces) write(w io.Writer, pods map[uint32]string) {
 	names := make(map[uint32]string)
 	for _, pattern := range []string{"/run/docker/netns/*", "/run/netns/*"} {
 		files, _ := filepath.Glob(pattern) // a bad pattern is the only error
@@ -33,6 +36,9 @@ func (n namespaces) write(w io.Writer) {
 				names[uint32(info.Ino)] = ": " + file
 			}
 		}
+	}
+	for inode, pod := range pods {
+		names[inode] = ": pod " + escape.Text(pod)
 	}
 	for i, inode := range n {
 		fmt.Fprintf(w, "@%d is network namespace %d%s\n", i+1, inode, names[inode])

@@ -1,6 +1,8 @@
 package counters
 
 import (
+	"cmp"
+	"encoding/json"
 	"net/netip"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/proc"
 )
 
 // The table has the losses by stage, the largest first, their sum and what to do, and never a line
@@ -39,19 +42,20 @@ func TestTable(t *testing.T) {
 			},
 		},
 		Missed:  4,
-		Softnet: drops.Softnet{Full: 1e11, Squeezed: 1e11},
+		Softnet: proc.Softnet{Full: 1e11, Squeezed: 1e11},
 	}
 	i := dropsInterval{Now: now, Took: time.Second, Elapsed: time.Second}
 	var b strings.Builder
-	newDropsReport(&DropsOptions{harmless: true}, "eth0", i).WriteTable(&b)
+	NewDropsReport(&DropsOptions{harmless: true, pods: map[uint32]string{4026532501: "default/web"}}, "eth0", i).WriteTable(&frame.Page{Writer: &b, Columns: frame.MaxColumns})
 	for line := range strings.Lines(b.String()) {
 		if len([]rune(line)) > frame.MaxColumns+1 {
 			t.Errorf("%d columns: %s", len([]rune(line))-1, line)
 		}
 	}
-	order := []string{"STAGE", "XDP", "IP_RPFILTER", "NO_SOCKET", "socket", "egress", "total", "duplicate", "veth0@1", "unclear", "harmless", "missed", "@1 is network namespace 4026532501", "TCP_LISTEN_OVERFLOW: ", "IP_RPFILTER: ", "NO_SOCKET: ",
-		"netdev_max_backlog", "netdev_budget", "listeners, all interfaces: TCP_LISTEN_OVERFLOW 36: long_",
-		"unexplained: long_", "unconfirmed: long_", "without a counter: NO_SOCKET 7,\n  long_"}
+	order := []string{"STAGE", "XDP", "IP_RPFILTER", "NO_SOCKET", "socket", "egress", "total", "\nnot in the total:\n", "duplicate", "veth0@1", "unclear", "harmless", "missed", "@1 is network namespace 4026532501: pod default/web\n",
+		"not in the total: TCP_LISTEN_OVERFLOW 36, all interfaces: long_", "TCP_LISTEN_OVERFLOW: ", "IP_RPFILTER: ", "NO_SOCKET: ",
+		"netdev_max_backlog", "netdev_budget",
+		"unexplained: long_", "unconfirmed: long_", "the kernel has no counter for: NO_SOCKET 7,\n  long_"}
 	rest := b.String()
 	for _, words := range order {
 		_, after, found := strings.Cut(rest, words)
@@ -60,9 +64,44 @@ func TestTable(t *testing.T) {
 		}
 		rest = after
 	}
-	r := newDropsReport(new(DropsOptions), "eth0", i)
+	var object struct{ Duplicates []struct{ Pod string } }
+	raw, err := json.Marshal(NewDropsReport(&DropsOptions{pods: map[uint32]string{4026532501: "default/web"}}, "", i))
+	if err = cmp.Or(err, json.Unmarshal(raw, &object)); err != nil || object.Duplicates[0].Pod != "default/web" {
+		t.Errorf("%v: %s", err, raw)
+	}
+	r := NewDropsReport(new(DropsOptions), "eth0", i)
 	if r.Total.Packets != 1e11+14 || len(r.Losses) != 5 || r.Harmless != nil || r.Softnet != now.Softnet {
 		t.Errorf("%+v", r)
+	}
+}
+
+// Below the table is what TCP has sent again, and why.
+func TestRetransmits(t *testing.T) {
+	t.Parallel()
+	queue := drops.Loss{Stage: drops.Egress, Reason: "QDISC_DROP", Where: "__dev_queue_xmit", Device: "eth0"}
+	for _, test := range []struct {
+		iface string
+		r     drops.Retransmits
+		want  string
+	}{
+		{"", drops.Retransmits{}, "retransmitted 0: 0 lost here; 0 not lost on this host\n"},
+		{"", drops.Retransmits{Segments: 271, Elsewhere: 2, Lost: map[drops.Loss]drops.Tally{queue: {Packets: 269}}},
+			"retransmitted 271: 269 lost here, QDISC_DROP at eth0; 2 not lost on this host\n"},
+		{"", drops.Retransmits{Segments: 21, Unknown: 3, Lost: map[drops.Loss]drops.Tally{
+			queue: {Packets: 9},
+			{Stage: drops.XDP, Reason: "drop", Where: "do_xdp_generic", Device: "vb", Netns: 4026532501}: {Packets: 7},
+			{Stage: drops.Stack, Reason: "NOT_SPECIFIED", Where: "sk_filter"}:                            {Packets: 1},
+			{Stage: drops.Stack, Reason: "NOT_SPECIFIED", Where: "sk_filter", Device: "?"}:               {Packets: 1},
+		}},
+			"retransmitted 21: 18 lost here: QDISC_DROP at eth0 9, XDP drop at vb@1 7, sk_filter 2;\n  0 not lost on this host; 3 not known\n"},
+		{"eth0", drops.Retransmits{Segments: 2, Elsewhere: 1, Lost: map[drops.Loss]drops.Tally{{Reason: "NETFILTER_DROP"}: {Packets: 1}}},
+			"retransmitted 2: 1 lost here, NETFILTER_DROP at eth0; 1 not lost at eth0\n"},
+	} {
+		var b strings.Builder
+		newRetransmits(new(DropsOptions), dropsInterval{Now: drops.Counts{Retransmits: &test.r}, Took: time.Second}).write(&b, test.iface, new(namespaces))
+		if b.String() != test.want {
+			t.Errorf("%s want\n%s", b.String(), test.want)
+		}
 	}
 }
 
@@ -107,8 +146,8 @@ stack  other                                                   10               
 		{"wide", counts(1e15, entry(wide, 1e15-1, 1e15)), ""},
 	} {
 		var b strings.Builder
-		r := newDropsReport(&DropsOptions{flows: 2}, "eth0", dropsInterval{Now: test.now, Took: time.Second, Elapsed: time.Second})
-		r.WriteTable(&b)
+		r := NewDropsReport(&DropsOptions{flows: 2}, "eth0", dropsInterval{Now: test.now, Took: time.Second, Elapsed: time.Second})
+		r.WriteTable(&frame.Page{Writer: &b, Columns: frame.MaxColumns})
 		for line := range strings.Lines(b.String()) {
 			if len([]rune(line)) > frame.MaxColumns+1 {
 				t.Errorf("%s: %d columns: %s", test.name, len([]rune(line))-1, line)
@@ -130,16 +169,17 @@ stack  other                                                   10               
 	}
 }
 
-// Each advice is for a reason that comes before no shorter one, and fits in a line. The one for
-// most packets comes first.
+// Each advice is for a reason that comes before no shorter one, fits in a line, and names the
+// interface. The one for most packets comes first.
 func TestAdvice(t *testing.T) {
 	t.Parallel()
 	cause := func(reason, where string, packets uint64) drops.LossRate {
 		return drops.LossRate{Loss: drops.Loss{Reason: reason, Where: where}, Rate: meter.Rate{Packets: packets}}
 	}
-	for _, a := range advice {
-		lines := adviceFor([]drops.LossRate{cause(a.reason, a.where, 1)})
-		if len(lines) != 1 || !strings.HasSuffix(lines[0], a.text) {
+	const longest = "abcdefghijklmno"
+	for i, a := range advice {
+		lines := adviceFor([]drops.LossRate{cause(a.reason, a.where, 1)}, longest)
+		if len(lines) != 1 || adviceIndex(drops.Loss{Reason: a.reason, Where: a.where}) != i || strings.Contains(lines[0], "NIC") != strings.Contains(a.reason, "NIC") {
 			t.Errorf("%s in %q has another advice: %q", a.reason, a.where, lines)
 		}
 		if n := len(lines[0]); n > frame.MaxColumns {
@@ -148,9 +188,12 @@ func TestAdvice(t *testing.T) {
 	}
 	got := adviceFor([]drops.LossRate{
 		cause("NO_SOCKET", "tcp_v4_rcv", 1), cause("redirect: no such device", "", 7), cause("NO_SOCKET", "__udp4_lib_rcv", 3), cause("new", "", 9),
-		cause("QDISC_DROP", "", 5),
-	})
-	want := []string{"redirect: xdpcap monitor", "QDISC_: the queue", "NO_SOCKET: nobody"}
+		cause("QDISC_DROP", "", 5), cause("QDISC_CONGESTED", "", 1), cause("NOT_SPECIFIED", "dst_discard", 2), cause("redirect: network is down", "to eth1", 1),
+	}, "eth0")
+	want := []string{
+		"redirect: no such device: xdpcap monitor", "QDISC_DROP, QDISC_CONGESTED: queue full, or the link is down: tc -s qdisc show dev eth0, ip link",
+		"NO_SOCKET: nobody", "dst_discard: a route that refuses", "redirect: network is down: the target is down: ip link set eth1 up",
+	}
 	if len(got) != len(want) {
 		t.Fatalf("%q", got)
 	}
@@ -161,13 +204,46 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
+// Each culprit has a line, that of most packets first. A loss with a rule needs no advice, and
+// several losses with the same culprit have one line.
+func TestCulprits(t *testing.T) {
+	t.Parallel()
+	rule := drops.Evidence{Text: "nft inet filter input, handle 4: udp dport 9 drop", Counter: "counter of the rule", Packets: 50, Rule: "udp dport 9 drop"}
+	here, there := drops.Loss{Stage: drops.Stack, Reason: "NETFILTER_DROP", Device: "eth1"}, drops.Loss{Stage: drops.Stack, Reason: "NETFILTER_DROP", Device: "eth2"}
+	full := drops.Loss{Stage: drops.Socket, Reason: "SOCKET_RCVBUFF"}
+	now := drops.Counts{
+		Losses: map[drops.Loss]drops.Tally{here: {Packets: 20}, there: {Packets: 10}, full: {Packets: 70}},
+		Evidence: map[drops.Loss][]drops.Evidence{
+			here: {rule, {Text: "unknown"}}, there: {rule},
+			full: {{Text: "dnsmasq[1656] :53, receive buffer 212 KiB", Counter: "drops of the socket", Packets: 70, Process: "dnsmasq[1656]"}},
+		},
+	}
+	for iface, all := range map[string]string{"": "", "eth0": ", all interfaces"} {
+		r := NewDropsReport(new(DropsOptions), iface, dropsInterval{Now: now, Took: time.Second, Elapsed: time.Second})
+		var b strings.Builder
+		r.WriteTable(&b)
+		_, got, _ := strings.Cut(b.String(), "total ")
+		_, got, _ = strings.Cut(got, "\n")
+		want := "SOCKET_RCVBUFF 70" + all + ": dnsmasq[1656] :53, receive buffer 212 KiB\n" +
+			"NETFILTER_DROP 50" + all + ": nft inet filter input, handle 4: udp dport 9 drop\n" +
+			"NETFILTER_DROP: unknown\n" +
+			"SOCKET_RCVBUFF: the application reads too slowly: a larger SO_RCVBUF (net.core.rmem_max)\n"
+		if got != want {
+			t.Errorf("%s\nwant\n%s", got, want)
+		}
+		if l := r.Losses[0]; l.Reason != "NETFILTER_DROP" || l.Evidence[0] != rule || l.Advice == "" {
+			t.Errorf("%+v", l)
+		}
+	}
+}
+
 // WHERE is as wide as the other columns allow.
 func TestWideWhere(t *testing.T) {
 	t.Parallel()
 	const where = "a-web-server[1234567] :443, backlog 4096"
 	now := drops.Counts{Losses: map[drops.Loss]drops.Tally{{Stage: drops.Socket, Reason: "TCP_LISTEN_OVERFLOW", Where: where}: {Packets: 36}}}
 	var b strings.Builder
-	newDropsReport(new(DropsOptions), "", dropsInterval{Now: now, Took: time.Second, Elapsed: time.Second}).WriteTable(&b)
+	NewDropsReport(new(DropsOptions), "", dropsInterval{Now: now, Took: time.Second, Elapsed: time.Second}).WriteTable(&b)
 	if !strings.Contains(b.String(), " "+where+" ") {
 		t.Error(b.String())
 	}
@@ -178,7 +254,7 @@ func TestRemainder(t *testing.T) {
 	t.Parallel()
 	for _, check := range []*drops.Remainder{nil, {}} {
 		var b strings.Builder
-		newDropsReport(new(DropsOptions), "", dropsInterval{Now: drops.Counts{Check: check}, Took: time.Second, Elapsed: time.Second}).WriteTable(&b)
+		NewDropsReport(new(DropsOptions), "", dropsInterval{Now: drops.Counts{Check: check}, Took: time.Second, Elapsed: time.Second}).WriteTable(&b)
 		if agrees := strings.HasSuffix(b.String(), "\nthe kernel's counters agree\n"); agrees != (check != nil) {
 			t.Error(b.String())
 		}

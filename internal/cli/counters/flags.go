@@ -17,10 +17,12 @@ type Options struct {
 	Flags   *pflag.FlagSet // all of the command
 
 	// What a command sets before newCommand.
-	OfMachine bool // without -i, everything of this machine is counted together
-	NoPerCPU  bool // there is no --per-cpu
+	OfMachine  bool   // without -i, everything of this machine is counted together
+	NoPerCPU   bool   // there is no --per-cpu
+	tracesOnly bool   // with a pattern, only interfaces that run a program are counted
+	Begins     string // of the first message, before what is counted; "" = listening on
 
-	Interfaces []string
+	Interfaces frame.Interfaces
 	Program    string // "" = any, or all programs
 	interval   time.Duration
 	count      uint64        // intervals; 0 = until a signal
@@ -29,6 +31,7 @@ type Options struct {
 	listen     string // address of the metrics, "" = none
 	PerCPU     bool
 	quiet      bool
+	color      string
 	Verbose    frame.Count
 	keep       bool // --no-sandbox
 }
@@ -49,6 +52,7 @@ func (o *Options) outputFlags() []frame.Flag {
 		{Name: "json", Value: &o.JSON, Help: "print the report as JSON: one object per interval and line"},
 		frame.ListenFlag(&o.listen),
 		{Name: "per-cpu", Value: &o.PerCPU, Help: "count each CPU by itself"},
+		frame.ColorFlag(&o.color),
 		{Name: "quiet", Letter: "q", Value: &o.quiet, Help: "print only the totals, at the end"},
 		{Name: "verbose", Letter: "v", Value: &o.Verbose, Help: "print more about errors"},
 	}
@@ -60,7 +64,7 @@ func (o *Options) outputFlags() []frame.Flag {
 
 // interfaceFlag is the flag for the interfaces that a command counts on.
 func (o *Options) interfaceFlag(usage string) frame.Flag {
-	return frame.Flag{Name: "interface", Letter: "i", Value: &o.Interfaces, Help: usage + "; repeat it for several"}
+	return frame.Flag{Name: "interface", Letter: "i", Value: (*[]string)(&o.Interfaces), Help: usage + "; repeat it for several"}
 }
 
 // programFlag is --program of a command that traces one.
@@ -79,6 +83,9 @@ func (o *Options) check() error {
 	if o.Duration > 0 && o.Duration < minInterval {
 		return fmt.Errorf("--duration %v: must be at least %v", o.Duration, minInterval)
 	}
+	if err := frame.CheckColor(o.color); err != nil {
+		return err
+	}
 	if o.listen != "" {
 		return nil // Prometheus reads the counters, and a daemon often has no standard output
 	}
@@ -86,18 +93,21 @@ func (o *Options) check() error {
 }
 
 // checkInterfaces refuses a command without -i, unless it exports its counters: then it counts on
-// all interfaces. Flags that choose a program, or that drop packets, need a named interface; given
-// has those of the command's own that were given, such as "--action drop".
+// all interfaces, as with a pattern on those that match. Flags that choose a program, or that drop
+// packets, need a named interface; given has those of the command's own that were given, such as
+// "--action drop".
 func (o *Options) checkInterfaces(given ...string) error {
+	if err := o.Interfaces.Check(); err != nil {
+		return err
+	}
 	switch {
-	case len(o.Interfaces) > 0:
-		return frame.CheckInterfaces(o.Interfaces)
-	case o.listen == "":
-		return errors.New("which interface? -i NAME; " + o.Process.ListInterfaces() + " lists them")
+	case len(o.Interfaces) > 0 && !o.Interfaces.Follow():
+	case len(o.Interfaces) == 0 && o.listen == "":
+		return o.Process.WhichInterface(", or -i any")
 	case o.Program != "":
-		return errors.New("--program needs a named interface: add -i NAME")
+		return errors.New("--program needs a named interface: add -i " + frame.SomeInterface())
 	case len(given) > 0:
-		return fmt.Errorf("%s needs a named interface: add -i NAME", given[0])
+		return fmt.Errorf("%s needs a named interface: add -i %s", given[0], frame.SomeInterface())
 	}
 	return nil
 }
@@ -107,5 +117,5 @@ func (o *Options) checkPod() error {
 	if !o.OfMachine || len(o.Interfaces) > 0 || !o.Flags.Changed("pod") {
 		return nil
 	}
-	return errors.New("--pod without -i would count for the whole machine: add -i NAME; " + o.Process.ListInterfaces() + " lists the pod's")
+	return errors.New("--pod without -i would count for the whole machine: add -i " + frame.SomeInterface() + "; " + o.Process.ListInterfaces() + " lists the pod's")
 }

@@ -3,7 +3,7 @@ package counters
 import (
 	"fmt"
 	"io"
-	"slices"
+	"math"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -60,40 +60,8 @@ func (o *FlowOverflow) Write(w io.Writer) {
 	}
 }
 
-// A flowTable has flows in its lines. Their addresses are cut where a line has no room for them.
-type flowTable struct {
-	Left  int // as in frame.Table
-	lines []flowLine
-}
-
-type flowLine struct {
-	before []string // the two addresses
-	flow   *Flow
-	after  []string
-}
-
-// Add adds a line, with nil one that is about no single flow. The first line has the titles.
-func (t *flowTable) Add(before []string, f *Flow, after ...string) {
-	t.lines = append(t.lines, flowLine{before, f, after})
-}
-
-// Write prints the table.
-func (t *flowTable) Write(w io.Writer) {
-	var others frame.Table // all cells but the addresses
-	for _, l := range t.lines {
-		others.Add(slices.Concat(l.before, l.after)...)
-	}
-	const gaps = 2 * 2 // before the two addresses
-	room := (frame.MaxColumns - gaps - others.Width()) / 2
-	all := frame.Table{Left: t.Left}
-	for i, l := range t.lines {
-		from, to := "", ""
-		if i == 0 {
-			from, to = "FROM", "TO"
-		} else if f := l.flow; f != nil {
-			from, to = frame.Endpoint(f.Source, f.SourcePort, room), frame.Endpoint(f.Destination, f.DestinationPort, room)
-		}
-		all.Add(slices.Concat(l.before, []string{from, to}, l.after)...)
-	}
-	all.Write(w)
+// ends are the two addresses of a flow, as cells of a table.
+func (f *Flow) ends() []string {
+	const whole = math.MaxInt
+	return []string{frame.Endpoint(f.Source, f.SourcePort, whole), frame.Endpoint(f.Destination, f.DestinationPort, whole)}
 }

@@ -14,6 +14,9 @@ import (
 type LatencyOptions struct {
 	Options
 	kernelStats bool
+
+	cost     *meter.ProbeCost // nil = it could not be measured
+	costRead bool
 }
 
 const latencyHelp = `latency shows how long the XDP program of an interface runs, per verdict, as percentiles and a
@@ -25,7 +28,8 @@ histogram. It measures in one of two ways, and says on stderr which one:
                    over all interfaces that the program is attached to
 
 Times are since the start; those in the lines under INTERVAL are of the last interval alone, and so
-is RUNS/S. A percentile is within 3 % of the true one.`
+is RUNS/S. A percentile is within 3 % of the true one. With -i any or a pattern such as 'veth*' the
+programs of all such interfaces are measured, also of those that come later.`
 
 const latencyExamples = `  xdpcap latency -i eth0                        the program that is attached
   xdpcap latency -i eth0 --program firewall     behind a libxdp dispatcher, this one
@@ -45,7 +49,7 @@ func NewLatency(p *frame.Process) *cobra.Command {
 }
 
 func (o *LatencyOptions) whereFlags() []frame.Flag {
-	return []frame.Flag{o.interfaceFlag("measure on this `interface` (default with --listen: on all)"), o.programFlag()}
+	return []frame.Flag{o.interfaceFlag("measure on this `interface`, a pattern such as 'veth*', or any (default with --listen: on all)"), o.programFlag()}
 }
 
 func (o *LatencyOptions) methodFlags() []frame.Flag {
@@ -56,6 +60,7 @@ func (o *LatencyOptions) methodFlags() []frame.Flag {
 
 // checkLatency finds mistakes in the flags before anything is touched.
 func (o *LatencyOptions) checkLatency() error {
+	o.tracesOnly = true
 	if err := o.checkInterfaces(); err != nil {
 		return err
 	}
@@ -100,15 +105,23 @@ func openTraced(o *LatencyOptions, iface string) (*Counter[meter.LatencyCounts],
 	if err != nil {
 		return nil, err
 	}
-	iface = m.Interface().Name
+	if !o.costRead {
+		o.costRead = true
+		o.measureCost()
+	}
+	return o.Counter(m, o.cost, m.Interface().Name), nil
+}
+
+// measureCost measures what the probes cost, which is the same for all interfaces.
+func (o *LatencyOptions) measureCost() {
 	cost, err := meter.MeasureProbeCost()
 	if err != nil {
 		frame.Say(o.Process.Stderr, "measuring by fentry and fexit; the cost of the probes is not known: %v", err)
-		return o.Counter(m, nil, iface), nil
+		return
 	}
+	o.cost = &cost
 	frame.Say(o.Process.Stderr, "measuring by fentry and fexit: the probes add %v to each packet, and measure %v for a program that "+
 		"does nothing", cost.Added, cost.Floor)
-	return o.Counter(m, &cost, iface), nil
 }
 
 // openRuntime reads the kernel's own counters.
@@ -118,8 +131,13 @@ func openRuntime(o *LatencyOptions, iface string) (*Counter[meter.RuntimeCounts]
 		return nil, err
 	}
 	frame.Say(o.Process.Stderr, "measuring by the kernel's run-time counters: the mean of all verdicts, no percentiles")
+	return MeanCounter(m), nil
+}
+
+// MeanCounter is a meter of an interface, as the command prints and exports it.
+func MeanCounter(m *meter.Runtime) *Counter[meter.RuntimeCounts] {
 	report := func(i meter.Interval[meter.RuntimeCounts]) *RuntimeReport { return newRuntimeReport(m, i) }
-	return newCounter(m, RuntimeMetrics(m.Interface().Name), report), nil
+	return newCounter(m, RuntimeMetrics(m.Interface().Name), report)
 }
 
 func latencyMetrics(iface string) metrics.Set[meter.LatencyCounts] {

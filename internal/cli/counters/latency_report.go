@@ -1,11 +1,10 @@
 package counters
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -31,8 +30,8 @@ type LatencyReport struct {
 	Histogram []meter.Range       `json:"histogram"`          // of all verdicts; without empty ranges
 	Lately    []meter.Range       `json:"interval_histogram"` // the same, of the interval alone
 
-	total meter.Histogram // of all verdicts
-	first bool            // nothing was counted before the interval, which has everything
+	counted *meter.LatencyCounts
+	first   bool // nothing was counted before the interval, which has everything
 }
 
 // runTimes are those since the start, and those of the interval alone.
@@ -96,10 +95,10 @@ func (r *LatencyReport) count(i latencyInterval, perCPU bool) {
 		rate := meter.PerSecond(0, lately.Count, i.Took)
 		return runTimes{newRunTimes(all, rate), newRunTimes(lately, rate)}
 	}
-	before, added := i.Before.Total(), lately.Total()
-	r.total, r.first = i.Now.Total(), before.Count == 0
+	before, now, added := i.Before.Total(), i.Now.Total(), lately.Total()
+	r.counted, r.first = &i.Now, before.Count == 0
 	r.IntervalKeys = newIntervalKeys(i)
-	r.Total = times(&r.total, &added)
+	r.Total = times(&now, &added)
 	r.Verdicts = make(map[string]runTimes)
 	for v := range i.Now.Verdicts {
 		if h := &i.Now.Verdicts[v]; h.Count > 0 {
@@ -113,7 +112,7 @@ func (r *LatencyReport) count(i latencyInterval, perCPU bool) {
 			}
 		}
 	}
-	r.Histogram, r.Lately = nonEmpty(&r.total), nonEmpty(&added)
+	r.Histogram, r.Lately = nonEmpty(&now), nonEmpty(&added)
 }
 
 // nonEmpty returns the ranges of a histogram that have runs. It is never nil, which JSON would
@@ -131,102 +130,131 @@ func nonEmpty(h *meter.Histogram) []meter.Range {
 // jsonSteps is how many ranges JSON has in each power of two.
 const jsonSteps = 4
 
-// WriteTable prints the report as tables.
+// WriteTable prints the report as tables. All times have the same unit.
 func (r *LatencyReport) WriteTable(w io.Writer) {
+	unit := unitFor(r.Total.Max)
+	about := "times in " + unit.name
+	if r.Added != nil {
+		about += fmt.Sprintf("; the probes add %s to each packet; an empty program measures %s", unit.text(*r.Added), unit.text(*r.Floor))
+	}
+	frame.PageOf(w).Line("%s", about)
 	var t frame.Table
 	t.Add(timesTitles("VERDICT")...)
-	r.addVerdicts(&t, func(rt runTimes) RunTimes { return rt.RunTimes })
+	r.addVerdicts(&t, unit, func(rt runTimes) RunTimes { return rt.RunTimes })
 	if !r.first {
 		t.Add(timesTitles("INTERVAL")...)
-		r.addVerdicts(&t, func(rt runTimes) RunTimes { return rt.Interval })
+		r.addVerdicts(&t, unit, func(rt runTimes) RunTimes { return rt.Interval })
 	}
 	t.Write(w)
 	if r.CPUs != nil {
 		var t frame.Table
 		t.Add(timesTitles("CPU")...)
 		for _, c := range r.CPUs {
-			t.Add(timesCells(strconv.Itoa(c.CPU), c.RunTimes)...)
+			t.Add(unit.cells(strconv.Itoa(c.CPU), c.RunTimes)...)
 		}
 		t.Write(w)
 	}
-	if r.Added != nil {
-		fmt.Fprintf(w, "the probes add %s to each packet, and measure %s for a program that does nothing\n",
-			brief(*r.Added), brief(*r.Floor))
-	}
-	r.draw(w)
+	r.draw(frame.PageOf(w), unit)
 }
 
 // addVerdicts adds a line for each verdict that occurred, and one for all.
-func (r *LatencyReport) addVerdicts(t *frame.Table, of func(runTimes) RunTimes) {
+func (r *LatencyReport) addVerdicts(t *frame.Table, unit timeUnit, of func(runTimes) RunTimes) {
 	for v := range (meter.LatencyCounts{}).Verdicts {
 		name := verdictName(v)
 		if times := of(r.Verdicts[name]); times.Runs > 0 {
-			t.Add(timesCells(name, times)...)
+			t.Add(unit.cells(name, times)...)
 		}
 	}
-	t.Add(timesCells("total", of(r.Total))...)
+	t.Add(unit.cells("total", of(r.Total))...)
 }
 
-// timesTitles are the titles of timesCells.
+// timesTitles are the titles of the cells of run times.
 func timesTitles(of string) []string {
 	return []string{of, "RUNS", "RUNS/S", "MIN", "P50", "P90", "P99", "P99.9", "MAX", "MEAN"}
 }
 
-// timesCells are a line of a table.
-func timesCells(of string, rt RunTimes) []string {
+// cells are a line of a table.
+func (u timeUnit) cells(of string, rt RunTimes) []string {
 	cells := []string{of, fmt.Sprint(rt.Runs), frame.Scaled(rt.Rate)}
 	for _, d := range []time.Duration{rt.Min, rt.P50, rt.P90, rt.P99, rt.P999, rt.Max, rt.Mean} {
 		cell := "-"
 		if rt.Runs > 0 {
-			cell = brief(d)
+			cell = u.text(d)
 		}
 		cells = append(cells, cell)
 	}
 	return cells
 }
 
+// A timeUnit is the unit of all times in a table.
+type timeUnit struct {
+	name   string
+	one    time.Duration
+	digits int // that a nanosecond needs
+}
+
+// unitFor returns the unit for times up to the longest.
+func unitFor(longest time.Duration) timeUnit {
+	switch {
+	case longest < 100*time.Microsecond:
+		return timeUnit{"ns", time.Nanosecond, 0}
+	case longest < 100*time.Millisecond:
+		return timeUnit{"us", time.Microsecond, 3}
+	}
+	return timeUnit{"ms", time.Millisecond, 6}
+}
+
+// text is a time with at least three digits, without the unit.
+func (u timeUnit) text(d time.Duration) string {
+	n := float64(d) / float64(u.one)
+	digits := 0
+	for at := n; digits < u.digits && at > 0 && at < 100; at *= 10 {
+		digits++
+	}
+	return strconv.FormatFloat(n, 'f', digits, 64)
+}
+
 const (
-	maxBars  = 20 // lines of a histogram, so that it fits onto a terminal with the table above it
-	barWidth = 50
+	mostRanges = 20 // lines of a histogram, so that it fits onto a terminal with the table above it
+	mostBar    = 50
 )
 
-// draw draws the histogram.
-func (r *LatencyReport) draw(w io.Writer) {
-	if r.total.Count == 0 {
+// draw draws a histogram for each verdict, beside each other. All bars have the same scale.
+func (r *LatencyReport) draw(p *frame.Page, unit timeUnit) {
+	all := r.counted.Total()
+	if all.Count == 0 {
 		return
 	}
-	bars := r.total.FewRanges(maxBars)
+	ranges := all.FewRanges(mostRanges)
+	titles, columns := []string{"FROM", "TO"}, [][]uint64(nil)
 	var most uint64
-	for _, b := range bars {
-		most = max(most, b.Runs)
+	for v := range r.counted.Verdicts {
+		h := &r.counted.Verdicts[v]
+		if h.Count == 0 {
+			continue
+		}
+		titles = append(titles, verdictName(v), "")
+		var column []uint64
+		for _, one := range ranges {
+			n := h.Below(one.To) - h.Below(one.From)
+			column, most = append(column, n), max(most, n)
+		}
+		columns = append(columns, column)
 	}
+	// The widest cells are a time of seven columns, and this number or the name of a verdict.
+	number := max(len(fmt.Sprint(most)), len("redirect"))
+	room := cmp.Or(p.Columns, frame.MaxColumns) - 2*9 - len(columns)*(number+4)
+	bar := max(0, min(mostBar, room/len(columns)))
 	t := frame.Table{}
-	t.Add("FROM", "TO", "RUNS", "")
-	for _, b := range bars {
-		t.Add(brief(b.From), brief(b.To), fmt.Sprint(b.Runs), bar(b.Runs, most))
+	t.Add(titles...)
+	for i, one := range ranges {
+		cells := []string{unit.text(one.From), unit.text(one.To)}
+		for _, column := range columns {
+			cells = append(cells, fmt.Sprint(column[i]), p.Bar(float64(column[i])/float64(most), bar))
+		}
+		t.Add(cells...)
 	}
-	t.Write(w)
-}
-
-// bar shows n out of most. It is empty only if n is 0. It ends with spaces, because the table
-// aligns its columns to the right.
-func bar(n, most uint64) string {
-	length := int(math.Ceil(barWidth * float64(n) / float64(max(most, n, 1))))
-	return strings.Repeat("#", length) + strings.Repeat(" ", barWidth-length)
-}
-
-// brief formats a time in at most seven characters.
-func brief(d time.Duration) string {
-	ns := float64(d.Nanoseconds())
-	switch {
-	case d < 10*time.Microsecond:
-		return fmt.Sprintf("%dns", d.Nanoseconds())
-	case d < time.Millisecond:
-		return fmt.Sprintf("%.1fus", ns/1e3)
-	case d < time.Second:
-		return fmt.Sprintf("%.1fms", ns/1e6)
-	}
-	return fmt.Sprintf("%.1fs", ns/1e9)
+	t.Write(p)
 }
 
 // RuntimeReport is what latency --kernel-stats prints: as a table, or with --json as this object.
@@ -262,10 +290,10 @@ func newRuntimeReport(m *meter.Runtime, i meter.Interval[meter.RuntimeCounts]) *
 func (r *RuntimeReport) WriteTable(w io.Writer) {
 	t := frame.Table{}
 	t.Add("PROGRAM", "RUNS", "RUNS/S", "MEAN", "IN THE INTERVAL")
-	lately := "-"
+	unit, lately := unitFor(max(r.Mean, r.IntervalMean)), "-"
 	if r.IntervalMean > 0 {
-		lately = brief(r.IntervalMean)
+		lately = unit.text(r.IntervalMean) + unit.name
 	}
-	t.Add(frame.Shorten(r.Program, 40), fmt.Sprint(r.Runs), frame.Scaled(r.Rate), brief(r.Mean), lately)
+	t.Add(r.Program, fmt.Sprint(r.Runs), frame.Scaled(r.Rate), unit.text(r.Mean)+unit.name, lately)
 	t.Write(w)
 }

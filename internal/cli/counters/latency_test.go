@@ -84,23 +84,6 @@ func TestLatencyReport(t *testing.T) {
 	})
 }
 
-// A bar has the right length for all numbers.
-func TestBar(t *testing.T) {
-	t.Parallel()
-	const most = clitest.Most
-	for _, test := range []struct {
-		n, most uint64
-		length  int
-	}{
-		{0, 0, 0}, {1, 0, barWidth}, {0, 1, 0}, {1, 1, barWidth}, {1, most, 1}, {most, most, barWidth}, {most / 2, most, barWidth / 2},
-	} {
-		got := bar(test.n, test.most)
-		if n := strings.Count(got, "#"); n != test.length || len(got) != barWidth {
-			t.Errorf("%d of %d: %q, want %d of %d", test.n, test.most, got, test.length, barWidth)
-		}
-	}
-}
-
 func TestLatencyMetrics(t *testing.T) {
 	t.Parallel()
 	clitest.CheckMetrics(t, observed(), latencyMetrics("eth0"))

@@ -13,20 +13,26 @@ import (
 // A Report is what a counter command prints for one interval: as a table, or as JSON the report
 // itself, which embeds IntervalKeys.
 type Report interface {
-	WriteTable(w io.Writer) // whole lines of at most frame.MaxColumns
+	WriteTable(w io.Writer) // whole lines, as wide as frame.PageOf has room
 }
 
 // A joiner is a report that shows more if others of the same interval are printed with it.
 type joiner interface{ Join(all []Report) }
 
-// joined lets the reports of one interval join each other.
-func joined(all []Report) []Report {
+// Joined lets the reports of one interval join each other.
+func Joined(all []Report) []Report {
 	for _, one := range all {
 		if j, ok := one.(joiner); ok {
 			j.Join(all)
 		}
 	}
 	return all
+}
+
+// An amount is a report of an interface that says how much was counted since the beginning, and how
+// much a second in the interval.
+type amount interface {
+	amount() (all uint64, rate float64)
 }
 
 // IntervalKeys are the keys that the JSON objects of all counter commands have.
@@ -77,3 +83,8 @@ func eachCPU[T comparable](o *Options, perCPU []T, sum T, f func(counted T, cpu 
 		}
 	}
 }
+
+func (r *CountReport) amount() (uint64, float64)   { return r.Total.Packets, r.Total.PacketsPerSecond }
+func (r *StatsReport) amount() (uint64, float64)   { return r.Total.Packets, r.Total.PacketsPerSecond }
+func (r *LatencyReport) amount() (uint64, float64) { return r.Total.Runs, r.Total.Interval.Rate }
+func (r *RuntimeReport) amount() (uint64, float64) { return r.Runs, r.Rate }

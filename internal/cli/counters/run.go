@@ -1,9 +1,12 @@
 package counters
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,17 +30,17 @@ type counterRun[S any] struct {
 	out      io.Writer
 	messages io.Writer
 	screen   *frame.Screen // nil: not a terminal
-	notes    []string      // the last messages: they are printed again with each table, which would hide them on a screen
+	colored  bool
 
-	discovered *discovered // nil = the interfaces were named
+	discovery *Discovery // nil = the interfaces were named
 }
 
-// tell prints a message now, and from then on with the tables.
+// tell prints a message. On a terminal it stays between the tables.
 func (r *counterRun[S]) tell(message string) {
-	const most = 4
 	frame.Say(r.messages, "%s", message)
-	r.notes = append(r.notes, message)
-	r.notes = r.notes[max(len(r.notes)-most, 0):]
+	if r.screen != nil {
+		r.screen.Leave()
+	}
 }
 
 // counted are the counters of one interface, what was last read from them, and what was printed
@@ -120,7 +123,7 @@ func (r *counterRun[S]) run(ctx context.Context) error {
 // the others go on. A command that exports its counters waits where a program is missing, because a
 // program may be away for a while when it is deployed.
 func (r *counterRun[S]) look() (counting bool) {
-	if r.discovered != nil {
+	if r.discovery != nil {
 		r.discover()
 		return true
 	}
@@ -183,12 +186,10 @@ func (r *counterRun[S]) close() error {
 // read takes the next snapshots.
 func (r *counterRun[S]) read() error {
 	for _, c := range r.counted {
-		now, err := c.Read()
-		if err != nil {
+		var err error
+		if c.last, err = c.Next(c.last); err != nil {
 			return err
 		}
-		end := time.Now()
-		c.last = c.last.Next(now, end, end.Sub(c.Began()))
 	}
 	return nil
 }
@@ -201,32 +202,73 @@ func (r *counterRun[S]) print() error {
 		return r.printObjects(func(c *counted[S]) meter.Interval[S] { return c.last })
 	}
 	var block []byte
-	if r.screen != nil {
-		for _, note := range r.notes {
-			block = append(block, escape.Text(note)+"\n"...)
-		}
-	}
-	reports := r.reports(func(c *counted[S]) meter.Interval[S] { return c.last })
-	for i, c := range r.counted {
-		block = append(block, Block(c.last.End.Format("15:04:05.000"), c.String(), c.last, reports[i])...)
+	for _, one := range r.blocks("", func(c *counted[S]) meter.Interval[S] { return c.last }) {
+		block = append(block, one...)
 		if r.screen == nil {
 			block = append(block, '\n')
 		}
 	}
-	if r.screen != nil {
+	if r.screen != nil && block != nil {
 		block = r.screen.Redraw(block)
 	}
 	_, err := r.out.Write(block)
 	return frame.ExplainPrint(err)
 }
 
-// reports are those of all counters, each of its interval.
-func (r *counterRun[S]) reports(of func(*counted[S]) meter.Interval[S]) (all []Report) {
-	for _, c := range r.counted {
-		all = append(all, c.Report(of(c)))
+// blocks are the tables of all counters, each of its interval. when is their time; "" = the end of
+// the interval. Where interfaces come and go, the busiest are first, and those that counted nothing
+// in the interval are one line together.
+func (r *counterRun[S]) blocks(when string, of func(*counted[S]) meter.Interval[S]) (all [][]byte) {
+	type table struct {
+		*counted[S]
+		Report
 	}
-	return joined(all)
+	var tables []table
+	var reports []Report
+	sums, busy := make(map[int]uint64), make(map[int]bool) // of interfaces, by index
+	for _, c := range r.counted {
+		one := table{c, c.Report(of(c))}
+		tables, reports = append(tables, one), append(reports, one.Report)
+		if a, ok := one.Report.(amount); ok {
+			n, rate := a.amount()
+			sums[c.index] += n
+			if rate > 0 {
+				busy[c.index] = true
+			}
+		}
+	}
+	Joined(reports)
+	add := func(print func(*frame.Page)) {
+		var b bytes.Buffer
+		page := &frame.Page{Writer: &b, Colored: r.colored}
+		if r.screen != nil {
+			page = r.screen.Page(&b, r.colored)
+		}
+		print(page)
+		all = append(all, b.Bytes())
+	}
+	idle := 0
+	if r.discovery != nil {
+		slices.SortStableFunc(tables, func(a, b table) int { return cmp.Compare(sums[b.index], sums[a.index]) })
+		tables = slices.DeleteFunc(tables, func(t table) bool { return !busy[t.index] })
+		idle = len(sums) - len(busy)
+	}
+	for _, t := range tables {
+		add(func(p *frame.Page) {
+			WriteBlock(p, cmp.Or(when, t.last.End.Format(clock)), t.String(), of(t.counted), t.Report)
+		})
+	}
+	switch {
+	case idle > 0 && len(tables) > 0:
+		add(func(p *frame.Page) { p.Line("and %d idle", idle) })
+	case idle > 0:
+		when = cmp.Or(when, r.counted[0].last.End.Format(clock))
+		add(func(p *frame.Page) { p.Line("%s  %s", when, frame.Several(idle, "idle interface")) })
+	}
+	return all
 }
+
+const clock = "15:04:05.000"
 
 func (r *counterRun[S]) printObjects(of func(*counted[S]) meter.Interval[S]) error {
 	e := escape.NewJSONEncoder(r.out)
@@ -238,8 +280,8 @@ func (r *counterRun[S]) printObjects(of func(*counted[S]) meter.Interval[S]) err
 	return nil
 }
 
-// printTotals shows the whole run as one interval. JSON objects already have these numbers, unless
-// none was printed.
+// printTotals shows the whole run as one interval, on a terminal in place of the last table. JSON
+// objects already have these numbers, unless none was printed.
 func (r *counterRun[S]) printTotals() error {
 	if r.o.JSON && !r.o.quiet {
 		return nil
@@ -247,13 +289,9 @@ func (r *counterRun[S]) printTotals() error {
 	if r.o.JSON {
 		return r.printObjects(func(c *counted[S]) meter.Interval[S] { return c.last.Whole() })
 	}
-	var block []byte
-	reports := r.reports(func(c *counted[S]) meter.Interval[S] { return c.last.Whole() })
-	for i, c := range r.counted {
-		if r.screen != nil || i > 0 {
-			block = append(block, '\n')
-		}
-		block = append(block, Block("total", c.String(), c.last.Whole(), reports[i])...)
+	block := bytes.Join(r.blocks("total", func(c *counted[S]) meter.Interval[S] { return c.last.Whole() }), []byte("\n"))
+	if r.screen != nil {
+		block = r.screen.Last(block)
 	}
 	_, err := r.out.Write(block)
 	return frame.ExplainPrint(err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -248,36 +249,45 @@ func TestCountersScreen(t *testing.T) {
 	t.Parallel()
 	ours := true
 	s := &frame.Screen{Size: func() (int, int, error) { return 10, 4, nil }, IsOurs: func() bool { return ours }}
-	const clear, home, text = "\x1b[H\x1b[2J", "\x1b[H", "0123456789\x1b[K\n012345678…\x1b[K\n… 2 more …\x1b[K\n\x1b[J"
-	for i, want := range []string{clear + text, home + text, "", clear + text} {
+	const back, text = "\r\x1b[3A", "0123456789\x1b[K\n012345678…\x1b[K\n… 2 more …\x1b[K\n\x1b[J"
+	const block = "0123456789\n0123456789a\n2\n3\n"
+	for i, want := range []string{text, back + text, "", text, back + text} {
 		ours = want != ""
-		if diff := cmp.Diff(want, string(s.Redraw([]byte("0123456789\n0123456789a\n2\n3\n")))); diff != "" {
+		if diff := cmp.Diff(want, string(s.Redraw([]byte(block)))); diff != "" {
 			t.Errorf("block %d: %s", i, diff)
+		}
+	}
+	if got, want := string(s.Last([]byte(block))), back+"\x1b[J"+block; got != want {
+		t.Errorf("the last block: %q, want %q", got, want)
+	}
+	s.Leave()
+	for i, got := range []string{string(s.Redraw([]byte("a"))), string((&frame.Screen{}).Last([]byte(block)))} {
+		if want := []string{"a\x1b[K\n\x1b[J", block}[i]; got != want {
+			t.Errorf("below what is there: %q, want %q", got, want)
 		}
 	}
 }
 
-// Messages are shown again with the tables, which would hide them.
+// A message stays between the tables: the next one does not replace the one before the message. The
+// totals take the place of the last table.
 func TestCountersNotes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var messages, out bytes.Buffer
+		var both bytes.Buffer // they are one terminal
 		m := &fakeMeter{began: time.Now()}
 		m.follow = func() (string, error) { return "the program is another one\x1b", nil }
 		s := &frame.Screen{Size: func() (int, int, error) { return 80, 24, nil }}
-		r := &counterRun[uint64]{o: &Options{interval: 2 * time.Second, count: 2}, counted: newCounted(m.counter()),
-			out: &out, messages: &messages, screen: s}
+		r := &counterRun[uint64]{o: &Options{interval: 2 * time.Second, count: 3}, counted: newCounted(m.counter()),
+			out: &both, messages: &both, screen: s}
 		r.tell("metrics at nowhere")
 		if err := r.run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		blocks := strings.Split(out.String(), "\x1b[H")
-		last := "metrics at nowhere\x1b[K\nthe program is another one\\x1b\x1b[K\n"
-		if len(blocks) != 3 || !strings.HasPrefix(blocks[2], last) {
-			t.Errorf("%q, want %q in the last", blocks, last)
-		}
-		if got, want := messages.String(), "xdpcap: metrics at nowhere\nxdpcap: the program is another one\\x1b\n"; got != want {
-			t.Errorf("said %q, want %q", got, want)
+		const table = `\S+  fake0, .*\x1b\[K\n\d+ \d+ \d+\x1b\[K\n\x1b\[J`
+		want := `^xdpcap: metrics at nowhere\nxdpcap: the program is another one\\x1b\n` + table +
+			`\r\x1b\[2A` + table + `\r\x1b\[2A` + table + `\r\x1b\[2A\x1b\[Jtotal  fake0, over 6.000 s\n\d+ \d+ \d+\n$`
+		if got := both.String(); !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("%q, want %s", got, want)
 		}
 	})
 }
@@ -313,12 +323,16 @@ func TestCountersDuration(t *testing.T) {
 	}
 }
 
-// A title is cut, whatever the names in it are.
+// A title is cut to the window, whatever the names in it are, and in a pipe never.
 func TestTitleWidth(t *testing.T) {
 	t.Parallel()
 	c := (&fakeMeter{name: strings.Repeat("long", 40)}).counter()
-	title, _, _ := strings.Cut(string(Block("total", c.String(), meter.Interval[uint64]{Took: time.Hour}, fakeReport{})), "\n")
-	if n := utf8.RuneCountInString(title); n != frame.MaxColumns {
-		t.Errorf("%d columns: %s", n, title)
+	for columns, want := range map[int]int{100: 100, 0: len("total  , over 3600.000 s") + 160} {
+		var b bytes.Buffer
+		WriteBlock(&frame.Page{Writer: &b, Columns: columns}, "total", c.String(), meter.Interval[uint64]{Took: time.Hour, Elapsed: time.Hour}, fakeReport{})
+		title, _, _ := strings.Cut(b.String(), "\n")
+		if n := utf8.RuneCountInString(title); n != want {
+			t.Errorf("%d columns of %d: %s", n, want, title)
+		}
 	}
 }

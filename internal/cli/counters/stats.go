@@ -29,7 +29,8 @@ type StatsOptions struct {
 const statsHelp = `stats counts packets and bytes per XDP verdict. A program that runs on the interface is counted at
 its exit, for the packets of this interface, and stays unchanged. Where no program runs, stats
 attaches one that does --action. A libxdp dispatcher is counted as a whole; --program chooses one of
-the programs behind it.`
+the programs behind it. With -i any or a pattern such as 'veth*' only interfaces that run a program
+are counted, also those that come later.`
 
 const statsExamples = `  xdpcap stats -i eth0                          a table per second; Ctrl-C prints the totals
   xdpcap stats -i eth0 --count 10 --json        ten objects for a script
@@ -53,7 +54,7 @@ func NewStats(p *frame.Process) *cobra.Command {
 
 func (o *StatsOptions) whereFlags() []frame.Flag {
 	return []frame.Flag{
-		o.interfaceFlag("count on this `interface` (default with --listen: on all)"),
+		o.interfaceFlag("count on this `interface`, a pattern such as 'veth*', or any (default with --listen: on all)"),
 		o.programFlag(),
 		{Name: "action", Value: &o.action, Default: "pass", Words: []string{"pass", "drop", "abort"},
 			Help: "where no program runs, give packets this `verdict`: pass, drop or abort"},
@@ -118,7 +119,7 @@ func (o *StatsOptions) Counter(a *meter.Actions, iface string) *Counter[meter.Ac
 
 // actions returns the flags as options of internal/meter, for any interface.
 func (o *StatsOptions) actions() (a meter.ActionsOptions, err error) {
-	a.Program = o.Program
+	a.Program, o.tracesOnly = o.Program, true
 	if a.Verdict, err = parseAction(o.action); err != nil {
 		return a, err
 	}
@@ -136,7 +137,7 @@ func (o *StatsOptions) actions() (a meter.ActionsOptions, err error) {
 	if err := o.checkInterfaces(chosen...); err != nil {
 		return a, err
 	}
-	if a.Mode, err = xdp.ParseMode(o.mode); err != nil {
+	if a.Mode, err = capture.ParseMode(o.mode); err != nil {
 		return a, fmt.Errorf("--xdp-mode: %w", err)
 	}
 	return a, nil

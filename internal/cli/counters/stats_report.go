@@ -10,6 +10,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 type statsInterval = meter.Interval[meter.ActionCounts]
@@ -107,14 +108,14 @@ func queueName(c meter.ActionCounts, queue int) string {
 func (r *StatsReport) WriteTable(w io.Writer) {
 	t := NewRateTable("VERDICT")
 	for i := range (meter.VerdictTallies{}) {
-		t.Add(RateCells(r.Verdicts[verdictName(i)], verdictName(i))...)
+		r.addVerdict(t, i)
 	}
 	t.Add(RateCells(r.Total, "total")...)
 	t.Write(w)
 	if r.Reasons != nil {
 		t := NewRateTable("REASON", "VERDICT")
 		for _, reason := range r.Reasons {
-			t.Add(RateCells(reason.Rate, reason.Reason, reason.Verdict)...)
+			t.AddLost(reason.Packets > 0, RateCells(reason.Rate, reason.Reason, reason.Verdict)...)
 		}
 		t.Write(w)
 	}
@@ -137,8 +138,14 @@ func (r *StatsReport) WriteTable(w io.Writer) {
 // addTo adds a row for each verdict that occurred.
 func (v VerdictRates) addTo(t *frame.Table, name string) {
 	for i := range (meter.VerdictTallies{}) {
-		if r := v.Verdicts[verdictName(i)]; r.Packets > 0 {
-			t.Add(RateCells(r, name, verdictName(i))...)
+		if v.Verdicts[verdictName(i)].Packets > 0 {
+			v.addVerdict(t, i, name)
 		}
 	}
+}
+
+// addVerdict adds the row of a verdict, after the name of what has it.
+func (v VerdictRates) addVerdict(t *frame.Table, slot int, of ...string) {
+	rate := v.Verdicts[verdictName(slot)]
+	t.AddLost(rate.Packets > 0 && xdp.Loses(xdp.Verdict(slot)), RateCells(rate, append(of, verdictName(slot))...)...)
 }

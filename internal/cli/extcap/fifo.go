@@ -39,11 +39,11 @@ func explain(err error, ifname string) error {
 	}
 	path, failed := os.Executable()
 	if failed != nil {
-		path = "FILE"
+		path = "xdpcap"
 	}
-	return fmt.Errorf("%w; Wireshark runs xdpcap (FILE is %s) as you: as with dumpcap, give the privileges to a group, "+
-		"with sudo chgrp wireshark FILE, chmod 750 FILE, and that setcap; or capture as root and read from a pipe: "+
-		"ssh HOST sudo xdpcap -i %s -w - | wireshark -k -i -", err, escape.ShellWord(path), escape.ShellWord(ifname))
+	return fmt.Errorf("%w; Wireshark runs xdpcap as you: as with dumpcap, give the privileges to a group, "+
+		"with sudo chgrp wireshark %[2]s, sudo chmod 750 %[2]s, and that setcap; or capture as root and read from a pipe: "+
+		"sudo xdpcap -i %[3]s -w - | wireshark -k -i -", err, escape.ShellWord(path), escape.ShellWord(ifname))
 }
 
 // fifoPatience is how long Wireshark may take to read from its fifo.

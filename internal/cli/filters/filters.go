@@ -26,6 +26,7 @@ type Options struct {
 	File        string   // -F
 	ProgramFile string   // --filter-file
 	VLANAware   bool
+	Fragments   bool       // as --fragments asks for
 	Netmask     net.IPMask // for "ip broadcast" in files; nil = not known
 	OneNetmask  bool       // also for interfaces whose netmask a file says
 
@@ -119,7 +120,7 @@ func (o *Options) Print(out io.Writer, snapLen int64, outbound bool) error {
 	prog := o.Program
 	if prog == nil {
 		var err error
-		prog, err = filter.CompileRaw(o.Text, filter.Options{SnapLen: int(snapLen), VLANAware: o.VLANAware, Netmask: o.Netmask, Outbound: outbound, Unoptimised: o.unoptimised})
+		prog, err = filter.CompileRaw(o.Text, filter.Options{SnapLen: int(snapLen), VLANAware: o.VLANAware, Fragments: o.Fragments, Netmask: o.Netmask, Outbound: outbound, Unoptimised: o.unoptimised})
 		if err != nil {
 			return fmt.Errorf("filter expression: %w", err)
 		}
@@ -150,7 +151,7 @@ func (o *Options) Matchers() (*Matchers, error) {
 	case o.Text == "":
 		return nil, nil
 	}
-	return newMatchers(o.Text, filter.Options{VLANAware: o.VLANAware, Netmask: o.Netmask}, o.OneNetmask)
+	return newMatchers(o.Text, filter.Options{VLANAware: o.VLANAware, Fragments: o.Fragments, Netmask: o.Netmask}, o.OneNetmask)
 }
 
 // PrintFor is Print for what -Q chooses, which decides about inbound and outbound.
@@ -188,7 +189,7 @@ func (o *Options) Compile(iface string, d capture.Direction) (received, sent []b
 	if err != nil {
 		return nil, nil, err
 	}
-	of := filter.Options{VLANAware: o.VLANAware, Outbound: d == capture.Out}
+	of := filter.Options{VLANAware: o.VLANAware, Fragments: o.Fragments, Outbound: d == capture.Out}
 	if of.Netmask, err = ifi.Netmask(); err != nil {
 		return nil, nil, err
 	}

@@ -3,6 +3,7 @@ package frame
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,13 @@ func SetHelp(root *cobra.Command) {
 		if help := cmd.Flags().Lookup("help"); help != nil {
 			help.Usage = "print the help: -h prints one screen, --help all of it"
 		}
+		width := Columns(cmd.OutOrStdout())
+		cmd.Long, cmd.Example = Fold(cmd.Long, width, true), Fold(cmd.Example, width, false)
+		if cmd.Annotations == nil {
+			cmd.Annotations = make(map[string]string)
+		}
+		cmd.Annotations[usageNotes] = Fold(cmd.Annotations[usageNotes], width, true)
+		cmd.Annotations[usageWidth] = strconv.Itoa(width)
 		whole(cmd, args)
 	})
 }

@@ -3,7 +3,7 @@ package frame
 // ListenFlag is the address at which a command serves its counters.
 func ListenFlag(address *string) Flag {
 	return Flag{Name: "listen", Value: (*Name)(address), Settings: LetsOut | Wiresharks,
-		Help: "serve the counters to Prometheus at http://`address`/metrics: 127.0.0.1:9432, :9432"}
+		Help: "serve the counters to Prometheus at http://`address`/metrics, and to browsers as a page at /: 127.0.0.1:9432, :9432"}
 }
 
 // NoSandboxFlag is that of every command that gives up privileges.

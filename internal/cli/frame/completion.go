@@ -2,11 +2,15 @@ package frame
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/xdpcap/xdpcap/internal/spelling"
 )
 
 // MendBashCompletion changes one line in cobra's completion script for bash. cobra puts a backslash
@@ -14,6 +18,9 @@ import (
 // next comma.
 func MendBashCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.Args, completion.RunE = cobra.ArbitraryArgs, chooseShell
+	}
 	bash, _, err := root.Find([]string{"completion", "bash"})
 	if err != nil || bash.Name() != "bash" {
 		return
@@ -27,6 +34,19 @@ func MendBashCompletion(root *cobra.Command) {
 		_, err = cmd.OutOrStdout().Write(script)
 		return ExplainPrint(err)
 	}
+}
+
+// chooseShell refuses a word that is none of the shells.
+func chooseShell(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	var shells []string
+	for _, c := range cmd.Commands() {
+		shells = append(shells, c.Name())
+	}
+	meant := cmp.Or(spelling.DidYouMean("", args[0], shells), ": must be one of "+strings.Join(shells, ", "))
+	return fmt.Errorf("completion for %q%s", args[0], meant)
 }
 
 // MendDescriptions takes the marks of a flag's value out of what a shell shows of the flag, if the

@@ -10,7 +10,7 @@ import (
 )
 
 // A Criterion is a value of dumpcap's -a and -b: a key, and a number above zero. A number of kB may
-// be a size with a suffix.
+// be a size with a suffix, and one of seconds a time with a unit.
 type Criterion struct {
 	Key    string
 	Bytes  int64 // of a number of kB
@@ -43,7 +43,12 @@ func ParseCriterion(flag, text string, units map[string]string) (c Criterion, er
 		c.Bytes = size.Bytes
 		return c, nil
 	}
-	c.number, err = strconv.ParseFloat(value, 64)
+	var t Duration
+	if unit == "seconds" && t.Set(value) == nil {
+		c.number = time.Duration(t).Seconds()
+	} else {
+		c.number, err = strconv.ParseFloat(value, 64)
+	}
 	fraction := unit != "seconds" && c.number != float64(int64(c.number))
 	if err != nil || !(c.number > 0 && c.number <= maxCriterion) || fraction || c.Duration() < time.Millisecond {
 		return c, fmt.Errorf("%s %s: must be a number of %s above zero", flag, text, unit)

@@ -3,6 +3,7 @@ package frame
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -17,11 +18,23 @@ func (d *Duration) Set(text string) error {
 		text += "s"
 	}
 	t, err := time.ParseDuration(text)
+	if err != nil && d.meant(text) != "" {
+		return fmt.Errorf("must be one word: %s", d.meant(text))
+	}
 	if err != nil || t <= 0 {
 		return errors.New("must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m")
 	}
 	*d = Duration(t)
 	return nil
+}
+
+// meant is the time that a number means with a word for a unit, "5 minutes"; "" if it is none.
+func (*Duration) meant(text string) string {
+	number := text[:len(text)-len(strings.TrimLeft(text, "0123456789."))]
+	if unit := unitsOfTime[strings.TrimSpace(text[len(number):])]; unit != "" && number != "" {
+		return number + unit
+	}
+	return ""
 }
 
 func (d *Duration) String() string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -67,7 +68,7 @@ func expected(e *pflag.InvalidValueError) string {
 		if tooLarge {
 			return "is too large a number"
 		}
-		return "must be a positive whole number"
+		return "must be a positive whole number" + inDigits(e.GetValue())
 	case "int", "count":
 		if tooLarge {
 			return "is too large a number"
@@ -79,6 +80,17 @@ func expected(e *pflag.InvalidValueError) string {
 		return "must be words with commas between them"
 	}
 	return e.Unwrap().Error() // of a type of this package
+}
+
+// inDigits is the number that 1k or 2M may mean, after a comma; "" for every other text.
+func inDigits(text string) string {
+	for suffix, zeros := range map[string]string{"k": "000", "m": "000000", "g": "000000000"} {
+		digits, ok := strings.CutSuffix(strings.ToLower(text), suffix)
+		if ok && digits != "" && strings.Trim(digits, "0123456789") == "" {
+			return ", such as " + digits + zeros
+		}
+	}
+	return ""
 }
 
 // A Refusal is the error of a refused flag: what to do instead.

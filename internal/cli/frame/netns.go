@@ -19,8 +19,18 @@ import (
 
 // NetnsFlag is the network namespace that a command works in.
 func NetnsFlag() Flag {
-	return Flag{Name: "netns", Value: new(Name), Settings: Powerful, Rivals: []string{"pod"},
+	return Flag{Name: "netns", Value: new(oneNetns), Settings: Powerful, Rivals: []string{"pod"},
 		Help: "work in this network `namespace`: a name from ip netns, a process id, or a path; needs CAP_SYS_ADMIN"}
+}
+
+// oneNetns is the value of --netns.
+type oneNetns struct{ Name }
+
+func (n *oneNetns) Set(text string) error {
+	if n.Name != "" && string(n.Name) != text { // completion sets it twice
+		return errors.New("is one too many: a command works in one network namespace")
+	}
+	return n.Name.Set(text)
 }
 
 // EnterNetns makes the whole process work in the network namespace of --netns or --pod, if one is

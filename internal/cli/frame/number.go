@@ -17,11 +17,14 @@ func Scaled(x float64) string {
 }
 
 // Packets formats a number of packets: "1 packet", "2 packets".
-func Packets(n uint64) string {
+func Packets(n uint64) string { return Several(n, "packet") }
+
+// Several formats a number of things: "1 client", "2 clients".
+func Several[N int | uint64](n N, thing string) string {
 	if n == 1 {
-		return "1 packet"
+		return "1 " + thing
 	}
-	return fmt.Sprintf("%d packets", n)
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // ShortenMiddle cuts the middle out of an address that is too long. The network is at its beginning

@@ -36,7 +36,7 @@ var peerFlags = []peerFlag{
 		instead: "XDP sees Ethernet frames only: say -y EN10MB", reading: "each file says its link type: omit it"},
 	{name: "load-xdp-program", accepted: "xdpcap attaches a program of its own where none runs"},
 
-	{letter: "V", value: "file", instead: "say xdpcap read $(cat FILE)"},
+	{letter: "V", value: "file", instead: "say xdpcap read $(cat list.txt)"},
 	{letter: "E", value: "secret", instead: "xdpcap does not decrypt: write a file with -w, and read it with tcpdump -E or Wireshark"},
 	{letter: "M", value: "secret", instead: "xdpcap does not check TCP-MD5 digests: write a file with -w, and read it with tcpdump -M"},
 	{letter: "m", value: "module", instead: "xdpcap does not decode SNMP: write a file with -w, and read it with tcpdump -m"},
@@ -44,7 +44,7 @@ var peerFlags = []peerFlag{
 	{letter: "I", name: "monitor-mode", instead: "XDP sees Ethernet frames only: capture 802.11 frames with tcpdump -I", reading: fromFiles},
 	{letter: "k", value: "channel", instead: "XDP sees Ethernet frames only: set a Wi-Fi channel with iw", reading: fromFiles},
 	{letter: "L", name: "list-data-link-types", instead: "there is one, EN10MB: XDP sees Ethernet frames only", reading: "each file says its link type: omit it"},
-	{letter: "g", instead: "files are for their owner alone: chmod g+r FILE when xdpcap has ended"},
+	{letter: "g", instead: "files are for their owner alone: let a group read one with chmod g+r when xdpcap has ended"},
 	{name: "print-sampling", value: "n", instead: "every packet is printed: take every tenth line by | awk 'NR%10 == 1'"},
 	{name: "use-pcap", instead: "say --format pcap"},
 	{name: "load-xdp-mode", value: "mode", instead: "say --xdp-mode native or --xdp-mode generic"},
@@ -58,7 +58,7 @@ var peerFlags = []peerFlag{
 	{name: "log-domains", value: "list", instead: "xdpcap has no log: omit it"},
 	{name: "log-debug", value: "list", instead: "xdpcap has no log: omit it, or say -v"},
 	{name: "log-noisy", value: "list", instead: "xdpcap has no log: omit it, or say -v"},
-	{name: "log-file", value: "path", instead: "xdpcap has no log: omit it, or say 2>FILE"},
+	{name: "log-file", value: "path", instead: "xdpcap has no log: omit it, or say 2>xdpcap.log"},
 }
 
 // peerFlagsOfRead are the flags of peers that the capture has a function for, and read has not.
@@ -67,14 +67,13 @@ var peerFlagsOfRead = []peerFlag{
 	{letter: "p", name: "no-promiscuous-mode", accepted: "packets come from files"},
 	{letter: "P", name: "promiscuous-mode", accepted: "packets come from files"},
 	{letter: "B", name: "buffer-size", value: "KiB", accepted: "packets come from files", takes: []string{}},
-	{letter: "i", name: "interface", value: "interface", instead: fromFiles},
 	{letter: "Q", name: "direction", value: "direction", instead: "choose packets by the filter inbound or outbound"},
 	{letter: "s", name: "snapshot-length", value: "bytes", instead: "packets keep the bytes that the file has: cut them with editcap -s"},
 	{letter: "j", name: "time-stamp-type", value: "type", instead: "the time stamps are those of the file: omit it"},
 	{letter: "J", name: "list-time-stamp-types", instead: "the time stamps are those of the file: omit it"},
 	{letter: "D", name: "list-interfaces", instead: "say xdpcap interfaces, or xdpcap read --stats for those of a file"},
 	{name: "count", instead: "say xdpcap read --stats, which counts packets"},
-	{letter: "r", name: "read-file", value: "file", instead: "say xdpcap read FILE, without -r"},
+	{letter: "r", name: "read-file", value: "file", instead: "say xdpcap read out.pcapng, without -r"},
 }
 
 const fromFiles = "packets come from files: omit it"

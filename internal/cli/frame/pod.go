@@ -72,6 +72,20 @@ func (p *Process) Pods() (*pods.Owners, error) {
 	return owners, err
 }
 
+// PodNamespaces returns the names of the pods of this host by the inodes of their network
+// namespaces, as of now. It reads files, so it is called before the sandbox is entered.
+func PodNamespaces() map[uint32]string {
+	names := make(map[uint32]string)
+	all, _ := readPods() // without, namespaces only have numbers
+	for _, pod := range all {
+		var info unix.Stat_t
+		if pod.Netns != "" && unix.Stat(pod.Netns, &info) == nil {
+			names[uint32(info.Ino)] = pod.String()
+		}
+	}
+	return names
+}
+
 // homeVariable has the number of an open file: the network namespace that this process left when it
 // executed itself again. All pods of the host are visible from there.
 const homeVariable = "XDPCAP_HOME_NETNS"

@@ -39,7 +39,6 @@ var remedies = []struct {
 	{kind: pods.ErrNoRuntime, words: "where a runtime keeps them elsewhere, --netns takes the id of one of the pod's processes", join: "; "},
 	{kind: xdp.ErrNotAttachable, words: "see `xdpcap interfaces`", join: "; "},
 	{kind: xdp.ErrNotAtXDP, words: "--at tc needs no XDP", join: "; "},
-	{kind: xdp.ErrNoProgram, words: "omit --rx-capture, --program, --reason-map, and verdicts and run times (--verdict, --slower-than, in --trigger and --sample) to capture at its XDP hook"},
 	{kind: xdp.ErrSeveralPrograms, words: "choose with --program NAME, ID or all"},
 	{kind: xdp.ErrOtherProgram, words: "--program also takes the id of one that runs elsewhere"},
 	{kind: xdp.ErrReplaced, words: "trace that one, with --program and its id"},
@@ -63,7 +62,8 @@ var remedies = []struct {
 	{kind: capfile.ErrMemory, words: "read fewer files at a time, or unpack them first with zstd -d"},
 	{kind: filter.ErrUnsupported, words: "compile it elsewhere with tcpdump -ddd and pass the output with --filter-file", join: ", or "},
 	{kind: filter.ErrInterface, words: "choose the interface with -i", join: ", and "},
-	{kind: support.ErrTracingRefused, words: "a capture from --hook or with --at tc works without them", join: "; "},
+	{kind: support.ErrTracingRefused, join: "; ",
+		words: "without them work --at tc, -Q out, --drops, --hook, and xdpcap drops, replay --program and latency --kernel-stats"},
 }
 
 // WithRemedy adds the words that help against an error to text: the error's own text, or the remedy

@@ -33,7 +33,7 @@ func TestRemedies(t *testing.T) {
 		{"only tc", errkind.Errorf(xdp.ErrNotAtXDP, "%w", errkind.Errorf(xdp.ErrBusy, "eth0 is taken")), "eth0 is taken; --at tc needs no XDP"},
 		{"gone", errkind.Errorf(xdp.ErrNotAttachable, "native mode: no such device"), "native mode: no such device; see `xdpcap interfaces`"},
 		{"a refused tracer", fmt.Errorf("trace lb: %w", &xdp.TracingError{Reason: "refused", Remedy: "another kernel", Kind: support.ErrTracingRefused}),
-			"trace lb: refused: another kernel; a capture from --hook or with --at tc works without them"},
+			"trace lb: refused: another kernel; without them work --at tc, -Q out, --drops, --hook, and xdpcap drops, replay --program and latency --kernel-stats"},
 		{"a tracer that was to measure", errkind.Errorf(meter.ErrNotMeasurable, "eth0: %w",
 			&xdp.TracingError{Reason: "refused", Remedy: "another kernel", Kind: support.ErrTracingRefused}),
 			"eth0: refused: another kernel; or see the mean run time with --kernel-stats"},
@@ -77,7 +77,7 @@ func TestAddRemedies(t *testing.T) {
 		Features: support.Checks{check("", support.ErrLockedMemory)},
 	}
 	AddRemedies(r)
-	const refused = "use another kernel; a capture from --hook or with --at tc works without them"
+	const refused = "use another kernel; without them work --at tc, -Q out, --drops, --hook, and xdpcap drops, replay --program and latency --kernel-stats"
 	want := &support.Report{
 		Kernel: support.Kernel{Checks: support.Checks{check(refused, support.ErrTracingRefused), check("as it is", nil)}},
 		Interface: &support.Interface{

@@ -1,74 +1,105 @@
 package frame
 
 import (
-	"bytes"
 	"fmt"
 	"io"
-	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// MaxColumns is how wide a counter command's output may be.
-const MaxColumns = 100
-
 // A Table is aligned text. The first column is aligned to the left, the others to the right, and
-// two spaces are in between.
+// two spaces are in between. The columns on the left have names, the others numbers.
 type Table struct {
-	Left int // how many columns after the first are aligned to the left, too
-	rows [][]string
+	Left      int   // how many columns after the first are aligned to the left, too
+	Addresses []int // which of these are cut in the middle where they have no room
+	rows      []row
 }
 
-// Add adds a row. Characters that a terminal would not print are escaped.
+// A row is a line of a Table.
+type row struct {
+	cells []string
+	lost  bool
+}
+
+// Add adds a row, or with a single cell a line by itself. Characters that a terminal would not
+// print are escaped.
 func (t *Table) Add(cells ...string) {
 	for i := range cells {
 		cells[i] = escape.Text(cells[i])
 	}
-	t.rows = append(t.rows, cells)
+	t.rows = append(t.rows, row{cells: cells})
 }
 
-// Width is how many columns the table takes.
-func (t *Table) Width() (columns int) {
-	for i, n := range t.widths() {
-		if columns += n; i > 0 {
-			columns += 2
-		}
-	}
-	return columns
+// AddLost adds a row whose packets are lost, if that is so: it is red where the page has colours.
+func (t *Table) AddLost(lost bool, cells ...string) {
+	t.Add(cells...)
+	t.rows[len(t.rows)-1].lost = lost
 }
 
-func (t *Table) widths() (widths []int) {
+const (
+	columnGap = "  "
+	leastName = 6 // columns of a name that is cut
+)
+
+// widths are those of the columns where a line has at most this many; 0 = any number. Numbers are
+// never cut, the widest names are cut first.
+func (t *Table) widths(most int) (widths []int) {
 	for _, row := range t.rows {
-		for i, cell := range row {
+		if len(row.cells) == 1 {
+			continue
+		}
+		for i, cell := range row.cells {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
+	if most == 0 {
+		return widths
+	}
+	tooWide := len(columnGap)*(len(widths)-1) - most
+	for _, n := range widths {
+		tooWide += n
+	}
+	names := widths[:min(t.Left+1, len(widths))]
+	for ; tooWide > 0 && slices.Max(names) > leastName; tooWide-- {
+		names[slices.Index(names, slices.Max(names))]--
+	}
 	return widths
 }
 
-// Write prints the table.
+// Write prints the table on a Page, or on something else as PageOf.
 func (t *Table) Write(w io.Writer) {
-	widths := t.widths()
+	p := PageOf(w)
+	widths := t.widths(p.Columns)
 	for _, row := range t.rows {
-		var line strings.Builder
-		for i, cell := range row {
-			if i > 0 {
-				line.WriteString("  ")
-			}
-			if i > t.Left {
-				fmt.Fprintf(&line, "%*s", widths[i], cell)
-			} else {
-				fmt.Fprintf(&line, "%-*s", widths[i], cell)
-			}
+		if len(row.cells) == 1 {
+			fmt.Fprintln(p, row.cells[0])
+			continue
 		}
-		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+		var line strings.Builder
+		for i, cell := range row.cells {
+			if i > 0 {
+				line.WriteString(columnGap)
+			}
+			switch {
+			case i > t.Left:
+				fmt.Fprintf(&line, "%*s", widths[i], cell)
+				continue
+			case slices.Contains(t.Addresses, i):
+				cell = ShortenMiddle(cell, widths[i])
+			}
+			fmt.Fprintf(&line, "%-*s", widths[i], Shorten(cell, widths[i]))
+		}
+		text := strings.TrimRight(line.String(), " ")
+		if row.lost {
+			text = p.Red(text)
+		}
+		fmt.Fprintln(p, text)
 	}
 }
 
@@ -81,51 +112,4 @@ func Shorten(s string, columns int) string {
 		return ""
 	}
 	return string([]rune(s)[:columns-1]) + "…"
-}
-
-// A Screen is a terminal on which blocks replace each other.
-type Screen struct {
-	Size   func() (columns, rows int, err error)
-	IsOurs func() bool // see Terminal; nil: always
-	drawn  bool
-}
-
-// NewScreen is nil where f is not a terminal.
-func NewScreen(f *os.File) *Screen {
-	t := NewTerminal(f)
-	if t == nil {
-		return nil
-	}
-	return &Screen{Size: func() (int, int, error) { return term.GetSize(int(f.Fd())) }, IsOurs: t.IsOurs}
-}
-
-// Redraw returns a block with the escape sequences that replace the block before it. It is cut to
-// the size of the screen, because a line that wraps or scrolls would move the next block. In the
-// background it is nothing, because the screen is the shell's then.
-func (s *Screen) Redraw(block []byte) []byte {
-	if s.IsOurs != nil && !s.IsOurs() {
-		s.drawn = false
-		return nil
-	}
-	const home, clear, clearRestOfLine, clearBelow = "\x1b[H", "\x1b[2J", "\x1b[K", "\x1b[J"
-	columns, rows, err := s.Size()
-	if err != nil || columns < 1 || rows < 2 {
-		columns, rows = 80, 24
-	}
-	lines := strings.Split(strings.TrimSuffix(string(block), "\n"), "\n")
-	if most := rows - 1; len(lines) > most { // the cursor stands in the last line
-		more := fmt.Sprintf("… %d more lines: a larger window or a pipe shows them", len(lines)-most+1)
-		lines = append(lines[:most-1:most-1], more)
-	}
-	var b bytes.Buffer
-	b.WriteString(home)
-	if !s.drawn {
-		b.WriteString(clear)
-		s.drawn = true
-	}
-	for _, line := range lines {
-		b.WriteString(Shorten(line, columns) + clearRestOfLine + "\n")
-	}
-	b.WriteString(clearBelow)
-	return b.Bytes()
 }

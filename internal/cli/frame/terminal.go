@@ -18,6 +18,14 @@ func NewTerminal(f *os.File) *Terminal {
 	return &Terminal{f}
 }
 
+// TerminalOf is NewTerminal for a file that may be nil.
+func TerminalOf(f *os.File) *Terminal {
+	if f == nil {
+		return nil
+	}
+	return NewTerminal(f)
+}
+
 // processGroup is this process's job. A shell sets it before the program begins, and in the sandbox
 // the process can no longer ask for it.
 var processGroup = unix.Getpgrp()

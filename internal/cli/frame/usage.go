@@ -3,6 +3,7 @@ package frame
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,18 +39,19 @@ func FlagGroups(all *pflag.FlagSet) (groups []flagGroup) {
 	return groups
 }
 
-// UsageWidth is how many columns the help takes at most.
-const UsageWidth = 100
-
-// flagUsages lists flags for the help, below the titles of their groups.
-func flagUsages(all *pflag.FlagSet) string {
+// flagUsages lists flags for the help, below the titles of their groups. width has the columns.
+func flagUsages(all *pflag.FlagSet, width string) string {
+	columns, err := strconv.Atoi(width)
+	if err != nil {
+		columns = briefColumns
+	}
 	var b strings.Builder
 	groups := FlagGroups(all)
 	for _, g := range groups {
 		if len(groups) > 1 {
 			b.WriteString("\n " + g.Title + ":\n")
 		}
-		b.WriteString(g.Flags.FlagUsagesWrapped(UsageWidth))
+		b.WriteString(g.Flags.FlagUsagesWrapped(columns))
 	}
 	// pflag shows a type for a flag that only counts how often it is given, as if it took a value.
 	return countingFlag.ReplaceAllString(b.String(), "$1      ")
@@ -60,8 +62,8 @@ var countingFlag = regexp.MustCompile(`(?m)^(\s+-\w, --[\w-]+) count`)
 // Template functions are the process's: they are the same for every root, and added only once.
 func init() { cobra.AddTemplateFunc("flagUsages", flagUsages) }
 
-// usageNotes is the annotation of a command with the notes at the end of its help.
-const usageNotes = "usageNotes"
+// Annotations of a command: the notes at the end of its help, and the columns of the help.
+const usageNotes, usageWidth = "usageNotes", "usageWidth"
 
 // SetUsage makes the help of a command and of those below it. The command's own help ends with
 // notes.
@@ -72,7 +74,7 @@ func SetUsage(cmd *cobra.Command, notes string) {
 	cmd.Annotations[usageNotes] = notes
 	t := cmd.UsageTemplate()
 	for _, flags := range []string{".LocalFlags", ".InheritedFlags"} {
-		t = strings.ReplaceAll(t, flags+".FlagUsages", "flagUsages "+flags)
+		t = strings.ReplaceAll(t, flags+".FlagUsages", "flagUsages "+flags+` (index .Annotations "`+usageWidth+`")`)
 	}
 	const end = "{{if .HasHelpSubCommands}}"
 	t = strings.Replace(t, end, `{{index .Annotations "`+usageNotes+`"}}`+end, 1)

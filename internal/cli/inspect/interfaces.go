@@ -1,5 +1,5 @@
 // Package inspect has the commands that show what is there: interfaces, what the kernel, the user
-// and an interface allow (probe), and what a loaded program costs (bench).
+// and an interface allow (probe).
 package inspect
 
 import (

@@ -16,9 +16,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-const probeHelp = `probe prints what this kernel, this user and, with -i, this interface allow. For each feature of
-xdpcap it prints yes, or no with the reason and the remedy. It tries only what disturbs nobody: it
-loads programs, but attaches nothing to an interface, and leaves nothing behind.
+const probeHelp = `probe prints what this kernel, this user and, with -i, this interface allow. What does not work comes
+first, with the reason and the remedy; then all of it, with a tick for what works, a cross, or a ?
+for what is unknown. It tries only what disturbs nobody: it loads programs, but attaches nothing to
+an interface, and leaves nothing behind.
 
 The exit status is 0 if a capture would work, else 1. With -i that means a capture on this
 interface, which may trace the program that runs there.
@@ -37,7 +38,7 @@ interface, which may trace the program that runs there.
                 of timestamp, hash, vlan_tag, null = unknown; ptp_clock: the card's, /dev/ptp0,
                 null = none; program: null = none, else id, name, mode and the check traceable
   features      checks: capture_native, capture_generic, capture_beside_program, hook,
-                capture_sent, filter, sample_flows, stats_count, latency, monitor,
+                capture_tc, capture_sent, filter, sample_flows, stats_count, latency, monitor,
                 transport_perf, transport_ring
   drops         whether drops sees lost packets, and by what; checks: card, xdp, stack (with
                 sockets), af_xdp, egress (queues on the way out)`
@@ -65,11 +66,12 @@ func NewProbe(p *frame.Process) *cobra.Command {
 			}
 			frame.AddRemedies(told)
 			r := &ProbeReport{told, drops.Visible(told)}
-			write := writeProbe
 			if asJSON {
-				write = writeProbeJSON
+				err = writeProbeJSON(cmd.OutOrStdout(), r)
+			} else {
+				err = writeProbe(cmd.OutOrStdout(), r, frame.Columns(cmd.OutOrStdout()), frame.IsUTF8())
 			}
-			if err := write(cmd.OutOrStdout(), r); err != nil {
+			if err != nil {
 				return err
 			}
 			return captureError(told)
@@ -111,74 +113,63 @@ func writeProbeJSON(w io.Writer, r *ProbeReport) error {
 	return e.Encode(r)
 }
 
-// A row of the table has two spaces, a label, an answer, and words that are wrapped in a column of
-// their own. The numbers are widths in characters: of the first two columns, and of the whole
-// table.
-const (
-	probeLabel  = 26
-	probeAnswer = 9
-	probeWidth  = 100
-)
-
+// A probeTable has sections of rows: a mark for the answer, a label, and words that are folded in a
+// column of their own.
 type probeTable struct {
 	strings.Builder
-	said map[string]string // for each long reason, the label of the row that prints it
+	width    int // columns
+	marks    map[support.Answer]string
+	blockers []string        // the rows of what does not work
+	said     map[string]bool // the words among them
 }
 
-func (t *probeTable) section(title string) {
-	if t.Len() > 0 {
-		t.WriteByte('\n')
+// probeLabel is the width of a label.
+const probeLabel = 26
+
+// probeMarks are the marks of answers: a tick and a cross, or ASCII where the locale has neither.
+func probeMarks(utf8 bool) map[support.Answer]string {
+	if utf8 {
+		return map[support.Answer]string{support.Yes: "✓", support.No: "✗", support.Unknown: "?"}
 	}
-	t.WriteString(title + "\n")
+	return map[support.Answer]string{support.Yes: "+", support.No: "x", support.Unknown: "?"}
 }
 
-func (t *probeTable) fact(label, value string) { t.row(label, "", value) }
+func (t *probeTable) section(title string) { t.WriteString("\n" + title + "\n") }
 
-// check writes a row for a check. If an earlier row already has the same long reason, it writes "as
-// for" and that row's label.
+func (t *probeTable) fact(label, value string) {
+	t.row(" ", label, value)
+}
+
+// check writes a row for a check. The words about what does not work stand once, above all
+// sections.
 func (t *probeTable) check(label string, c support.Check) {
 	words := because(c)
-	if first, ok := t.said[words]; ok {
-		words = "as for " + first
-	} else if len(words) > probeWidth-probeLabel-probeAnswer-2 {
-		t.said[words] = label
+	if c.Answer == support.No {
+		if !t.said[words] {
+			t.said[words] = true
+			t.blockers = append(t.blockers, t.folded(t.marks[c.Answer], label, words))
+		}
+		words = "see above"
 	}
-	t.row(label, c.Answer.String(), words)
+	t.row(t.marks[c.Answer], label, words)
 }
 
-func (t *probeTable) row(label, answer, words string) {
-	head := fmt.Sprintf("  %-*s", probeLabel, label)
-	if answer != "" {
-		head += fmt.Sprintf("%-*s", probeAnswer, answer)
-	}
-	indent := len(head)
-	line := head
-	for word := range strings.FieldsSeq(escape.Text(words)) {
-		if len(line) > indent && len(line)+len(word)+1 > probeWidth {
-			t.WriteString(strings.TrimRight(line, " ") + "\n")
-			line = strings.Repeat(" ", indent)
-		}
-		if len(line) > indent {
-			line += " "
-		}
-		line += word
-	}
-	t.WriteString(strings.TrimRight(line, " ") + "\n")
+func (t *probeTable) row(mark, label, words string) { t.WriteString(t.folded(mark, label, words)) }
+
+func (t *probeTable) folded(mark, label, words string) string {
+	row := fmt.Sprintf("  %s %-*s%s", mark, probeLabel, label, escape.Text(words))
+	return strings.TrimRight(frame.Fold(row, t.width, true), " ") + "\n"
 }
 
-func writeProbe(w io.Writer, r *ProbeReport) error {
-	t := &probeTable{said: make(map[string]string)}
-	writeProbeKernel(t, r.Kernel)
-	writeProbePrivileges(t, r.Privileges)
-	if r.Interface != nil {
-		writeProbeInterface(t, r.Interface)
-	}
+func writeProbe(w io.Writer, r *ProbeReport, width int, utf8 bool) error {
+	t := &probeTable{width: width, marks: probeMarks(utf8), said: make(map[string]bool)}
 	t.section("xdpcap")
 	for _, f := range []struct{ label, key string }{
 		{"capture, native", support.FeatureNative},
 		{"capture, generic", support.FeatureGeneric},
 		{"capture beside a program", support.FeatureBeside},
 		{"capture from --hook", support.FeatureHook},
+		{"capture --at tc", support.FeatureTC},
 		{"capture of what is sent", support.FeatureSent},
 		{"filters in the kernel", support.FeatureFilter},
 		{"sampling by flow", support.FeatureFlows},
@@ -193,15 +184,24 @@ func writeProbe(w io.Writer, r *ProbeReport) error {
 	}
 	t.section("lost packets that drops sees")
 	for _, c := range []struct{ label, key string }{
-		{"card", "card"},
-		{"XDP", "xdp"},
-		{"stack and sockets", "stack"},
-		{"AF_XDP sockets", "af_xdp"},
-		{"queues on the way out", "egress"},
+		{"losses at the card", "card"},
+		{"losses at XDP", "xdp"},
+		{"losses in stack, sockets", "stack"},
+		{"losses at AF_XDP sockets", "af_xdp"},
+		{"losses on the way out", "egress"},
 	} {
 		t.check(c.label, r.Drops.Get(c.key))
 	}
-	_, err := io.WriteString(w, t.String())
+	if r.Interface != nil {
+		writeProbeInterface(t, r.Interface)
+	}
+	writeProbePrivileges(t, r.Privileges)
+	writeProbeKernel(t, r.Kernel)
+	begin := "nothing is missing here\n"
+	if t.blockers != nil {
+		begin = "does not work here\n" + strings.Join(t.blockers, "")
+	}
+	_, err := io.WriteString(w, begin+t.String())
 	return err
 }
 

@@ -34,7 +34,7 @@ func fixedReport() *ProbeReport {
 func TestProbeTable(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	if err := writeProbe(&b, fixedReport()); err != nil {
+	if err := writeProbe(&b, fixedReport(), 80, false); err != nil {
 		t.Fatal(err)
 	}
 	want, err := os.ReadFile("testdata/probe.txt")
@@ -47,7 +47,7 @@ func TestProbeTable(t *testing.T) {
 	b.Reset()
 	told := fixedReport()
 	told.Interface.Kfuncs = append(told.Interface.Kfuncs, "vlan_tag")
-	if err := writeProbe(&b, told); err != nil || strings.Contains(b.String(), "rxvlan off") || !strings.Contains(b.String(), "puts them back") {
+	if err := writeProbe(&b, told, 80, true); err != nil || strings.Contains(b.String(), "rxvlan off") || !strings.Contains(b.String(), "puts them back") {
 		t.Errorf("where the driver tells tags: %v, %s", err, b.String())
 	}
 }

@@ -22,6 +22,8 @@ const commandPatience = time.Minute
 // Finished announces each file that a capture has finished: it prints its name to standard output,
 // and runs the command of -z with it. Neither makes the capture wait.
 type Finished struct {
+	Around func(print func()) // calls print, if the terminal shows something that must make room; nil: nothing does
+
 	process *frame.Process
 
 	path   string    // of the command; "" = none
@@ -92,7 +94,13 @@ func (f *Finished) Print(file string) {
 			text := f.names[0] + "\n"
 			f.names = f.names[1:]
 			f.mu.Unlock()
-			_, err := io.WriteString(f.process.Stdout, text)
+			var err error
+			print := func() { _, err = io.WriteString(f.process.Stdout, text) }
+			if f.Around != nil {
+				f.Around(print)
+			} else {
+				print()
+			}
 			f.mu.Lock()
 			if err == nil {
 				f.prints.ended++

@@ -2,9 +2,6 @@ package outputs
 
 import (
 	"cmp"
-	"os"
-
-	"golang.org/x/term"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/dissect"
@@ -24,7 +21,7 @@ type PrintOptions struct {
 func (o *PrintOptions) Flags() []frame.Flag {
 	flags := []frame.Flag{
 		{Name: "verbose", Letter: "v", Value: &o.Verbose, Help: "print more of each packet, and more about errors; -vv, -vvv: still more"},
-		{Name: "quiet", Letter: "q", Value: &o.Quiet, Help: "print shorter lines, and no live count"},
+		{Name: "quiet", Letter: "q", Value: &o.Quiet, Help: "print shorter lines, and no status"},
 		{Name: "link-level", Letter: "e", Value: &o.linkLevel, Help: "print the Ethernet header and its tags"},
 		{Name: "hex", Letter: "x", Value: &o.hex, Help: "also print the packet's bytes; -xx includes the Ethernet header"},
 		{Name: "hex-ascii", Letter: "X", Value: &o.hexASCII, Help: "also print its bytes and characters; -XX includes the Ethernet header"},
@@ -66,9 +63,3 @@ func (o *PrintOptions) Format(color bool) lines.Format {
 
 // Microseconds reports whether pcap files are to have microseconds instead of nanoseconds.
 func (o *PrintOptions) Microseconds() bool { return o.precision == micro }
-
-// Colored says whether lines to this file have colours: on a terminal that supports them, unless
-// NO_COLOR is set (see no-color.org).
-func Colored(f *os.File) bool {
-	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
-}

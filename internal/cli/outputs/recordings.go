@@ -55,6 +55,12 @@ func FileNames(path string, after int) func() string {
 	}
 }
 
+// RecordingNames is how the files of a recorder are called: N stands for a number.
+func RecordingNames(path string) string {
+	dir, stem, suffix := splitRecording(path)
+	return dir + stem + "-N" + suffix
+}
+
 // EarlierRecordings returns the files of earlier recorders, the oldest first, and their largest
 // number. The error is that of Adopt.
 func EarlierRecordings(path string) (paths []string, largest int, err error) {

@@ -121,11 +121,11 @@ func (o *Options) Rotation(given func(flag string) bool) (*file.Rotation, error)
 	case asked == "":
 		return nil, nil
 	case o.Write == "":
-		return nil, fmt.Errorf("%s: there is no file: add -w FILE", asked)
+		return nil, fmt.Errorf("%s: there is no file: add -w out.pcapng", asked)
 	case len(o.Files()) > 1:
 		return nil, fmt.Errorf("%s: -w names %d files, and only one can go on in further files: choose it", asked, len(o.Files()))
 	case frame.IsStdout(o.Write):
-		return nil, fmt.Errorf("%s: standard output cannot go on in further files: write to a file with -w FILE", asked)
+		return nil, fmt.Errorf("%s: standard output cannot go on in further files: write to a file with -w out.pcapng", asked)
 	case given("file-size") && r.size.Bytes == 0:
 		return nil, errors.New("-C 0: must be at least 1, which is a million bytes")
 	case r.Every%time.Second != 0:

@@ -41,6 +41,7 @@ type liveServer struct {
 	local  *localListener // nil = it listens on an address
 	peers  *peer.Finder   // nil = the users of clients are not looked up
 	where  string         // a message's words about who may connect
+	secure bool           // it uses TLS
 	notice error          // that others than the capture's owners may connect; nil = they may not
 }
 
@@ -82,7 +83,7 @@ func (d *Destinations) openServer(ctx context.Context, w file.Options) (_ *liveS
 	if config == nil || config.ClientAuth != tls.RequireAndVerifyClientCert {
 		s.notice = openTo(o.Serve, host, l.Addr().(*net.TCPAddr).IP)
 	}
-	s.Server = stream.NewServer(l, config, options)
+	s.Server, s.secure = stream.NewServer(l, config, options), config != nil
 	return s, "tcp://" + l.Addr().String(), nil
 }
 
@@ -143,7 +144,7 @@ func openSender(t *Target, o *Options, notice func(error)) (destination, error) 
 		return nil, err
 	}
 	if config == nil && !isLoopback(t.URL.Hostname()) {
-		notice(fmt.Errorf("-w %s: whoever is on the way there can read and change the packets: add --tls-ca FILE, with which both sides use TLS, or send them by ssh", t.Name))
+		notice(fmt.Errorf("-w %s: whoever is on the way there can read and change the packets: add --tls-ca ca.pem, with which both sides use TLS, or send them by ssh", t.Name))
 	}
 	return s, nil
 }

@@ -2,6 +2,10 @@ package outputs
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -19,12 +23,32 @@ func (o *Named) Summary(a *capture.Account) (s Summary, more bool) {
 	return s, more
 }
 
-// Invitation says who may connect to the output of --serve; "" for any other.
-func (o *Named) Invitation() string {
+// Invitation says who may connect to the output of --serve, and how; nil for any other.
+func (o *Named) Invitation() []string {
 	if server, ok := o.Live.(*liveServer); ok {
-		return fmt.Sprintf("sending packets to clients of %s%s", o.Name, server.where)
+		return []string{fmt.Sprintf("sending packets to clients of %s%s", o.Name, server.where), "to receive them: " + server.command(o.Name)}
 	}
-	return ""
+	return nil
+}
+
+// command is how somebody connects.
+func (s *liveServer) command(name string) string {
+	if s.local != nil {
+		return "xdpcap read " + escape.ShellWord(name)
+	}
+	u, err := url.Parse(name)
+	if err != nil {
+		return "xdpcap read " + name
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && ip.IsUnspecified() {
+		if host, err := os.Hostname(); err == nil {
+			u.Host = net.JoinHostPort(host, u.Port())
+		}
+	}
+	if s.secure {
+		return "xdpcap read --tls-ca FILE " + u.String()
+	}
+	return fmt.Sprintf("xdpcap read %s, or wireshark -k -i TCP@%s", u, u.Host)
 }
 
 // Summary is what one of several outputs has taken, of all sources together.
@@ -48,15 +72,19 @@ type summarizer interface{ Summarize(*Summary) }
 
 // String is the summary as a line.
 func (s Summary) String() string {
-	text := fmt.Sprintf("%s: %s captured, %d not taken", escape.Text(s.Output), frame.Packets(s.Captured), s.NotTaken)
+	output := s.Output
 	if s.Recordings != nil {
-		text += fmt.Sprintf("; %d recordings, %d further triggers", *s.Recordings, s.TriggersPassedOver)
+		output = RecordingNames(output)
+	}
+	text := fmt.Sprintf("%s: %s captured, %d not taken", escape.Text(output), frame.Packets(s.Captured), s.NotTaken)
+	if s.Recordings != nil {
+		text += fmt.Sprintf("; %s, %s", frame.Several(*s.Recordings, "recording"), frame.Several(s.TriggersPassedOver, "further trigger"))
 	}
 	if s.SFlow != nil {
 		text += fmt.Sprintf("; %s", s.SFlow)
 	}
 	if s.Clients != nil {
-		text += fmt.Sprintf("; %d clients, which lost %d packets, %d clients refused", *s.Clients, s.ClientsLost, s.ClientsRefused)
+		text += fmt.Sprintf("; %s, which lost %s, %s refused", frame.Several(*s.Clients, "client"), frame.Packets(s.ClientsLost), frame.Several(s.ClientsRefused, "client"))
 	}
 	return text
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
@@ -26,6 +27,18 @@ func splitArguments(args []string, dash int) (files, words []string) {
 		}
 	}
 	return args, nil
+}
+
+// newestCapture is the newest capture file of this directory, or a name if there is none.
+func newestCapture() string {
+	newest, at := "out.pcapng", time.Time{}
+	entries, _ := os.ReadDir(".")
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && outputs.IsCaptureName(e.Name()) && info.ModTime().After(at) {
+			newest, at = e.Name(), info.ModTime()
+		}
+	}
+	return newest
 }
 
 func namesFile(arg string) bool {

@@ -10,7 +10,6 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/follow"
 	"github.com/xdpcap/xdpcap/internal/jsonline"
@@ -35,7 +34,7 @@ func (o *Options) checkFollow() error {
 // packetsRead is after how many packets of the files the reading ends. With --follow, -c counts
 // packets that were followed instead.
 func (o *Options) packetsRead() uint64 {
-	if o.follow {
+	if o.follow && o.page.path == "" {
 		return 0
 	}
 	return o.Count
@@ -48,6 +47,7 @@ type following struct {
 	notice  func(error)
 	sources []capture.Source
 	table   *follow.Table
+	clocks  *suspicion // nil = there is one file, or they are corrected
 	words   *lines.Follower
 	objects *jsonline.Encoder // nil without --json
 
@@ -59,6 +59,9 @@ const followText = 64 << 10 // bytes of text that are collected at most
 
 func newFollowing(o *Options, in *file.Input) *following {
 	f := &following{o: o, in: in}
+	if len(o.files) > 1 && !o.clocks.isGiven() {
+		f.clocks = new(suspicion)
+	}
 	f.table = follow.New(f.left)
 	return f
 }
@@ -66,7 +69,7 @@ func newFollowing(o *Options, in *file.Input) *following {
 // Begin is capture.Output's.
 func (f *following) Begin(d capture.Description) error {
 	f.notice = d.Notice
-	format := f.o.printing.Format(!f.o.json && outputs.Colored(f.o.Process.Stdout.File))
+	format := f.o.printing.Format(!f.o.json && frame.Colored("auto", f.o.Process.Stdout.File))
 	f.words = lines.NewFollower(d, format)
 	if f.o.json {
 		f.objects = jsonline.NewEncoder(&d, lines.NewObjects(f.in, format, len(f.o.files) > 1).Append)
@@ -82,6 +85,9 @@ func (f *following) Write(packets []capture.Packet) error {
 	}
 	for i := range packets {
 		p := &packets[i]
+		if f.clocks != nil {
+			f.clocks.add(&f.sources[p.Source], p)
+		}
 		r := f.table.Add(&f.sources[p.Source], p)
 		r.Place = f.words.Place(p)
 		switch {
@@ -137,6 +143,9 @@ func (f *following) End(final capture.Accounts) (capture.Accounts, error) {
 	if n := f.table.Early(); n > 0 {
 		f.notice(fmt.Errorf("followed %s for less than %v, because more than %d records, or %d MiB of text, came in that time: choose fewer by a filter",
 			frame.Packets(n), follow.Window, follow.MaxRecords, follow.MaxText>>20))
+	}
+	if f.clocks != nil {
+		f.clocks.say(f.notice)
 	}
 	return final, f.print()
 }

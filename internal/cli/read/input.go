@@ -25,13 +25,18 @@ type readInputs struct {
 	tls   *outputs.TLSOptions
 	files []file.InputFile
 	opens []*os.File
-	conns []net.Conn
+	conns []io.Closer
+
+	several bool                  // inputs, so that none may wait for another
+	hostOf  func(*url.URL) string // the name of a stream, which begins those of its interfaces; nil = its URL, which does not
+	notice  func(error)           // any goroutine may call it
 }
 
 // open opens all files, and reads no more than their first four bytes yet, because a file may be
 // made to attack its reader.
 // After an error the inputs contain the files that are open.
 func (in *readInputs) open(names []string) error {
+	in.several = len(names) > 1
 	for _, name := range names {
 		if err := in.add(name); err != nil {
 			return err
@@ -57,9 +62,6 @@ func (in *readInputs) add(name string) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
-	}
-	if info.IsDir() {
-		return fmt.Errorf("%s is a directory: name the files in it", name)
 	}
 	input := file.InputFile{Name: name, In: f}
 	if !info.Mode().IsRegular() {
@@ -109,8 +111,25 @@ func (in *readInputs) addStream(u *url.URL) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", u, err)
 	}
-	in.conns = append(in.conns, conn)
-	in.files = append(in.files, file.InputFile{Name: u.String(), In: &liveInput{conn, in.ctx}, Waits: true})
+	if !in.several {
+		in.conns = append(in.conns, conn)
+		in.files = append(in.files, file.InputFile{Name: u.String(), In: &liveInput{conn, in.ctx}, Waits: true})
+		return nil
+	}
+	f := file.InputFile{Name: u.String(), Waits: true}
+	if in.hostOf != nil {
+		f.Name = in.hostOf(u)
+		f.Prefix = f.Name + ":"
+	}
+	p := newPump(in.ctx, conn, func(err error) {
+		if !errors.Is(err, io.EOF) {
+			in.notice(fmt.Errorf("%s is lost: %w", f.Name, err))
+			return
+		}
+		in.notice(fmt.Errorf("%s has ended", f.Name))
+	})
+	f.In, f.Late = p, p.late
+	in.conns, in.files = append(in.conns, p), append(in.files, f)
 	return nil
 }
 

@@ -16,7 +16,7 @@ type period struct{ from, to moment }
 type moment struct {
 	text  string // as it was given; "" = it was not
 	time  time.Time
-	daily bool // a time of the day on which the first packet came
+	daily bool // a time of the day, which is not known yet
 }
 
 // momentLayouts are how a moment is written, in local time unless a Z or an offset says otherwise.
@@ -47,6 +47,15 @@ func (m *moment) Set(text string) error {
 func (m *moment) String() string { return m.text }
 func (m *moment) Type() string   { return "moment" }
 
+// isGiven reports whether it leaves anything out.
+func (p *period) isGiven() bool { return p.from.text != "" || p.to.text != "" }
+
+// on gives daily moments their day.
+func (p *period) on(day time.Time) {
+	p.from.on(day)
+	p.to.on(day)
+}
+
 // on gives a daily moment the day of another.
 func (m *moment) on(day time.Time) {
 	if m.daily {
@@ -69,11 +78,15 @@ func (p *period) check() error {
 	return nil
 }
 
-// has reports whether a packet of this time, in nanoseconds since 1970, is in the period. It is
-// called with the first packet first.
+// has reports whether a packet of this time, in nanoseconds since 1970, is in the period. Daily
+// moments are on the day of the first call, if they have none.
 func (p *period) has(nanoseconds int64) bool {
 	at := time.Unix(0, nanoseconds)
-	p.from.on(at)
-	p.to.on(at)
-	return (p.from.text == "" || !at.Before(p.from.time)) && (p.to.text == "" || at.Before(p.to.time))
+	p.on(at)
+	return p.overlaps(at, at)
+}
+
+// overlaps reports whether a part of the time from a first to a last moment is in the period.
+func (p *period) overlaps(first, last time.Time) bool {
+	return (p.from.text == "" || !last.Before(p.from.time)) && (p.to.text == "" || first.Before(p.to.time))
 }

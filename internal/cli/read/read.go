@@ -2,9 +2,11 @@
 package read
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // Options are the flags of read.
@@ -21,18 +24,24 @@ type Options struct {
 	json     bool
 	stats    bool
 	follow   bool
+	page     pageFile
+	chosen   string // the flags and the filter that choose packets, as they were given
 	skip     uint64
-	period   period
+	choice   choice
+	clocks   clocks
 	printing outputs.PrintOptions
+	replay   *replayOptions // nil: it is the command read
 
-	files []string
-	lines bool // the print packets as lines of JSON
+	files   []string
+	gathers bool // the files are streams of several hosts
+	lines   bool // the print packets as lines of JSON
 }
 
 const readHelp = `read prints the packets of capture files as a capture prints them: with verdicts and, with -v, with
 receive queues, ids and losses. It takes files of xdpcap and of other programs: pcapng and pcap,
 also compressed by gzip or zstd, whatever their names; - is standard input. Several files become
-one sequence by time; packets that are out of order within a file stay so.
+one sequence by time; packets that are out of order within a file stay so. A directory stands for
+the capture files in it. With --from or --to, files without packets of that time are not read.
 
 Words after the files are a filter. The first argument is always a file. Each further one is a file
 if a file of this name exists, or if it has the name of a capture file. A -- between files and
@@ -62,10 +71,17 @@ const readExamples = `  xdpcap read out.pcapng                        print it
                                                 two files by time, what matches
   xdpcap read --from 14:05 --to 14:06 out.pcapng
                                                 one minute of it
+  xdpcap read --from 10:15 --to 10:20 /var/captures 'host 192.0.2.1'
+                                                the same in a week of files
+  xdpcap read --lost -i 'eth*' out.pcapng       what this host threw away, and why
+  xdpcap read --align -w both.pcapng a.pcapng b.pcapng
+                                                two hosts' files, by one clock
   xdpcap read -c 100 -w first.pcapng out.pcapng the first 100 packets, with all that is known
   xdpcap read --anonymize key -w ticket.pcapng out.pcapng
                                                 without addresses and payloads, to be shared
   xdpcap read --stats out.pcapng                the account, gaps, verdicts, flows and rates
+  xdpcap read --report out.html out.pcapng      a page about it, to hand on
+  xdpcap read --format csv out.pcapng           a row for each packet, for SQL and spreadsheets
   xdpcap read --json out.pcapng | jq -r 'select(.verdict == "drop") | .line'
   xdpcap read --follow out.pcapng 'port 53'     the way of each packet through this host
   xdpcap read --format json tcp://127.0.0.1:19000 | jq .community_id
@@ -77,17 +93,20 @@ const readBrief = `Print, filter and merge capture files: pcapng and pcap, also 
 
   xdpcap read out.pcapng               print it, a line for each packet
   xdpcap read out.pcapng 'port 53'     what matches
+  xdpcap read --from 10:15 --to 10:20 captures/ five minutes of many files
   xdpcap read -v -X out.pcapng         more of each packet, and its bytes
   xdpcap read -c 100 -w first.pcapng out.pcapng
   xdpcap read -w both.pcapng eth0.pcapng eth1.pcapng
   xdpcap read --stats out.pcapng       how much, of what, and what is missing
+  xdpcap read --report out.html out.pcapng  the same as a page, to hand on
   xdpcap read --follow out.pcapng      the way of each packet through the host
   xdpcap read --format json out.pcapng packets as lines of JSON
   ssh host sudo xdpcap -i eth0 -w - | xdpcap read -
 
   -c N                                 end after N packets
   -F FILE, --vlan-aware                the filter, and what it sees behind tags
-  -w FILE.%s[.gz|.zst]   write a file in the format of its name
+  -i, --verdict, --reason, --lost      by interface, verdict, cause of loss
+  -w FILE.%s[.gz|.zst]  write a file in the format of its name
   -C 100M, -G 3600, -b, -a             several files
   --serve :19000                       to whoever connects
   -v -e -x -X -A -t -#                 how lines look, as in tcpdump
@@ -98,21 +117,24 @@ xdpcap read --help says all of it.
 // New returns the command.
 func New(p *frame.Process) *cobra.Command {
 	var o Options
+	cmd := o.command(p, splitArguments)
+	cmd.Use, cmd.Short, cmd.Long, cmd.Example = "read [flags] FILE... [filter]", "Print, filter and merge capture files", readHelp, readExamples
+	cmd.Annotations = map[string]string{frame.BriefKey: fmt.Sprintf(readBrief, outputs.FormatChoice())}
+	o.addFlags(cmd)
+	return cmd
+}
+
+// command returns a command that reads files, without its texts and flags. split divides its
+// arguments into files and the words of a filter; dash is how many stood before a --, or -1.
+func (o *Options) command(p *frame.Process, split func(args []string, dash int) (files, words []string)) *cobra.Command {
 	o.Process = p
-	cmd := &cobra.Command{
-		Use:         "read [flags] FILE... [filter]",
-		Short:       "Print, filter and merge capture files",
-		Long:        readHelp,
-		Example:     readExamples,
-		Annotations: map[string]string{frame.BriefKey: fmt.Sprintf(readBrief, outputs.FormatChoice())},
-		Args:        cobra.ArbitraryArgs,
+	return &cobra.Command{
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.files, o.filter.Words = splitArguments(args, cmd.ArgsLenAtDash())
+			o.files, o.filter.Words = split(args, cmd.ArgsLenAtDash())
 			return o.run(cmd)
 		},
 	}
-	o.addFlags(cmd)
-	return cmd
 }
 
 // addFlags adds all flags. Settings for what a capture counts, prints and writes do not apply to
@@ -120,49 +142,76 @@ func New(p *frame.Process) *cobra.Command {
 // read would refuse --stats.
 func (o *Options) addFlags(cmd *cobra.Command) {
 	o.filter.Netmask = net.IPMask{0, 0, 0, 0} // tcpdump's for files
-	frame.AddFlags(cmd, "Which packets", append(o.filter.Flags(), []frame.Flag{
-		{Name: "netmask", Value: &o.filter.Netmask,
-			Help: "the `netmask` of the network that the packets come from, for the filter ip broadcast: 255.255.255.0; without it, what a pcapng file says of each interface"},
-		{Name: "packet-count", Letter: "c", Value: &o.Count, Settings: frame.Typed, Help: "end after this many `packets`"},
-		{Name: "skip", Value: &o.skip, Settings: frame.Typed, Help: "omit this many `packets` first, of those that match"},
-		{Name: "from", Value: &o.period.from,
-			Help: "omit packets before this `time`: 2026-07-01 14:05:00.5 in local time, 2026-07-01T14:05:00Z, or 14:05 on the day of the first packet; -10m is ten minutes ago"},
-		{Name: "to", Value: &o.period.to, Help: "omit packets from this `time` on, which is given as that of --from"},
-	}...)...)
+	if o.gathers {
+		frame.AddFlags(cmd, "Which packets", append(o.filter.Flags(), o.countFlag(), o.clocks.flags()[0])...)
+		frame.AddFlags(cmd, "Output", frame.Except(frame.Typed, append(o.FileFlags(), o.SFlow.AgentFlag()))...)
+		o.addOutputFlags(cmd)
+		return
+	}
+	frame.AddFlags(cmd, "Which packets", append(o.choiceFlags(), o.clocks.flags()...)...)
 	files := o.FileFlags()
 	files[1].Help = outputs.PrintedFormatUsage()
 	frame.AddFlags(cmd, "Output", frame.Except(frame.Typed, append(files, []frame.Flag{
 		{Name: "json", Value: &o.json, Help: "with --stats, print the report as JSON: one object; with --follow, an object for each packet; without, as --format json, with each packet's printed line"},
 		{Name: "stats", Value: &o.stats, Help: "print statistics instead of packets: interfaces, verdicts, flows, and what the files say is missing"},
+		{Name: "report", Value: (*frame.Name)(&o.page.path), Help: "write a page of HTML about the packets to this `file`, instead of printing them: what --stats has, with charts, time, protocols, sizes, run times and how they were captured; with --follow also the delays"},
 		{Name: "follow", Value: &o.follow, Help: "print each packet once, with the places where it was seen and the times between"},
 		o.SFlow.AgentFlag(),
 	}...))...)
+	o.addOutputFlags(cmd)
+	frame.AddPeerFlagsToRead(cmd.Flags())
+}
+
+// addOutputFlags adds those that read and gather have in common.
+func (o *Options) addOutputFlags(cmd *cobra.Command) {
 	frame.AddFlags(cmd, "Long captures", frame.Except(frame.Typed, o.Rotate.Flags())...)
 	live := o.Live.Flags()
 	live[0].Settings |= frame.Typed // --serve
 	frame.AddFlags(cmd, "Live streams", live...)
 	frame.AddFlags(cmd, "Lines", o.printing.Flags()...)
 	frame.AddFlags(cmd, "Privileges", o.Sandbox.Flags()...)
-	frame.AddPeerFlagsToRead(cmd.Flags())
+}
+
+// choiceFlags are those that choose packets of the files.
+func (o *Options) choiceFlags() []frame.Flag {
+	return slices.Concat(o.filter.Flags(), []frame.Flag{
+		o.filter.FragmentsFlag(),
+		{Name: "netmask", Value: &o.filter.Netmask,
+			Help: "the `netmask` of the network that the packets come from, for the filter ip broadcast: 255.255.255.0; without it, what a pcapng file says of each interface"},
+		o.countFlag(),
+		{Name: "skip", Value: &o.skip, Settings: frame.Typed, Help: "omit this many `packets` first, of those that match"},
+	}, o.choice.flags())
+}
+
+func (o *Options) countFlag() frame.Flag {
+	return frame.Flag{Name: "packet-count", Letter: "c", Value: &o.Count, Settings: frame.Typed, Help: "end after this many `packets`"}
 }
 
 // check finds mistakes in the flags before a file is opened.
 func (o *Options) check(given func(flag string) bool) (err error) {
 	switch {
-	case len(o.files) == 0:
-		return errors.New("which file? xdpcap read FILE; - is standard input")
+	case len(o.files) == 0 && o.gathers:
+		return errors.New("which hosts? xdpcap gather host1 host2, where xdpcap runs with --serve")
+	case len(o.files) == 0 && o.replay == nil:
+		return fmt.Errorf("which file? xdpcap read %s; - is standard input", escape.ShellWord(newestCapture()))
 	case o.Count == 0 && given("packet-count"):
 		return errors.New("-c 0: must be at least 1")
-	case o.period.check() != nil:
-		return o.period.check()
 	case o.Print && o.stats:
 		return errors.New("--stats is printed instead of packets: omit --print")
-	case o.Anonymizes() && (o.stats || o.follow):
-		return errors.New("--anonymize is for packets, and --stats and --follow are about those in the file: write them with -w, and read that")
-	case o.follow:
+	case o.Anonymizes() && (o.stats || o.follow || o.page.path != ""):
+		return errors.New("--anonymize is for packets, and --stats, --report and --follow are about those in the file: write them with -w, and read that")
+	case o.follow && o.page.path == "":
 		if err := o.checkFollow(); err != nil {
 			return err
 		}
+	}
+	if o.replay != nil {
+		if err := o.replay.check(o); err != nil {
+			return err
+		}
+	}
+	if err := o.choice.check(); err != nil {
+		return err
 	}
 	if err := o.ReadTargets(given); err != nil {
 		return err
@@ -170,14 +219,23 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 	if o.json && !o.stats && len(o.Writes) == 0 && o.Format == file.JSON.String() {
 		o.Format = "" // --json is the same, with more keys
 	}
+	if o.stats && len(o.Writes) == 0 && o.Format == file.JSON.String() {
+		o.json, o.Format = true, "" // the report has one format
+	}
 	_, text := o.Text()
 	o.lines = text && (len(o.Writes) == 0 || o.WritesStdout())
-	prints := o.Print || o.json || o.stats
+	prints := o.Print || o.json || o.stats || frame.IsStdout(o.page.path)
 	switch {
 	case o.WritesStdout() && prints:
 		return errors.New("-w - and the printed text both need standard output: write to a file, or do not print")
+	case o.stats && o.Format != "" && len(o.Writes) == 0:
+		return errors.New("--format is for packets, and --stats prints none: for its report as JSON say --stats --json")
 	case o.lines && prints:
-		return errors.New("--format json and the printed text both need standard output: write to a file, or do not print")
+		return fmt.Errorf("--format %s and the printed text both need standard output: write to a file, or do not print", cmp.Or(o.Format, file.JSON.String()))
+	case outputs.IsCaptureName(o.page.path):
+		return fmt.Errorf("--report %s: this is the name of a capture file, which the page would replace: name the page first, as in --report out.html %[1]s", o.page.path)
+	case frame.IsStdout(o.page.path) && (o.Print || o.json || o.stats):
+		return errors.New("--report - and the printed text both need standard output: write the page to a file, or do not print")
 	case o.Rotate.PrintFiles && (o.json || o.stats):
 		return errors.New("--print-files and the printed text both need standard output: choose one")
 	case given("sflow-agent") && !o.WritesTo(outputs.SFlowScheme):
@@ -219,13 +277,30 @@ func (o *Options) run(cmd *cobra.Command) error {
 	if err != nil {
 		return explainWords(err, o.filter.Words)
 	}
+	var whole *filters.Fragments
+	if o.filter.Fragments {
+		whole = new(filters.Fragments)
+	}
+	if o.files, err = findFiles(o.files); err != nil {
+		return err
+	}
 	ctx, err := o.Process.Begin(frame.Guard{})
 	if err != nil {
 		return err
 	}
-	if err := o.Sandbox.Plan(o.LaterFile(), o.MadeFiles()...); err != nil {
+	o.chosen = chosenBy(cmd.Flags(), o.filter.String())
+	if err := o.Sandbox.Plan(o.LaterFile(), append(o.MadeFiles(), o.page.path)...); err != nil {
 		return err
 	}
-	r := &readRun{o: o, match: match, passed: make(map[uint16]uint64), inputs: &readInputs{ctx: ctx, tls: &o.Live.TLS}}
+	if o.replay != nil {
+		defer o.replay.close()
+		if err := o.replay.open(o); err != nil {
+			return err
+		}
+		if len(o.files) == 0 {
+			return o.replay.printMeasured(ctx, o)
+		}
+	}
+	r := &readRun{o: o, match: match, whole: whole, passed: make(map[uint16]uint64), inputs: &readInputs{ctx: ctx, tls: &o.Live.TLS}}
 	return r.run(ctx)
 }

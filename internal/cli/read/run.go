@@ -16,6 +16,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/headers"
 	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
@@ -25,8 +26,9 @@ type readRun struct {
 	o       *Options
 	match   *filters.Matchers // nil = all packets
 	inputs  *readInputs
-	stats   *statistics       // nil without --stats
-	passed  map[uint16]uint64 // packets to which the filter cannot be applied, by link type
+	stats   *statistics        // nil without --stats
+	whole   *filters.Fragments // nil without --fragments
+	passed  map[uint16]uint64  // packets to which the filter cannot be applied, by link type
 	noticed []string
 	telling sync.Mutex
 	memory  uint64   // bytes of memory that were available before the sandbox
@@ -38,25 +40,49 @@ type readRun struct {
 // and written.
 func (r *readRun) run(ctx context.Context) error {
 	defer r.inputs.close()
+	r.inputs.notice = r.tell
+	if r.o.gathers {
+		r.inputs.hostOf = r.o.hostOf
+		r.o.clocks.align = len(r.o.clocks.shifts) == 0 && len(r.o.files) > 1
+	}
 	if err := r.inputs.open(r.o.files); err != nil {
 		return unlessEnded(ctx, err)
 	}
 	ctx, cancel := frame.ForDuration(ctx, r.o.Duration)
 	defer cancel()
 	r.Destinations = outputs.Destinations{Flags: &r.o.Options, Writer: r.writer, Notice: r.tell}
-	if err := r.openOutputs(ctx); err != nil {
+	defer r.o.page.close()
+	err := r.openOutputs(ctx)
+	if err == nil {
+		err = r.o.page.open(r.o.Process, r.o.Sandbox.Opener(), r.inputs.has)
+	}
+	if err != nil {
 		return errors.Join(err, r.Destinations.Close())
 	}
 	r.memory = machine.AvailableMemory().Bytes
 	if err := r.enterSandbox(); err != nil {
 		return err
 	}
-	in, err := file.NewInput(r.inputs.files, r.options())
+	files := r.inputs.files
+	if r.o.clocks.isGiven() {
+		if err := r.o.clocks.correct(ctx, r.o.Process, files, r.memory); err != nil {
+			return r.leaveEmpty(ctx, err)
+		}
+	} else if r.o.choice.period.isGiven() {
+		files = r.inputs.inPeriod(&r.o.choice.period)
+		sayPeriod(r.o.Process, files, len(r.inputs.files))
+	}
+	in, err := file.NewInput(files, r.options())
 	if err != nil || ctx.Err() != nil {
 		return r.leaveEmpty(ctx, unlessEnded(ctx, err))
 	}
 	defer in.Close()
-	from := r.o.Anonymized(in)
+	r.o.choice.reasonName = in.Description().ReasonName
+	var from capture.Input = in
+	if r.o.replay != nil && !r.o.replay.measure {
+		from = r.o.replay.through(in)
+	}
+	from = r.o.Anonymized(from)
 	outputs, err := r.allOutputs(in, from)
 	if err == nil {
 		_, err = capture.Run(ctx, from, outputs...)
@@ -67,7 +93,17 @@ func (r *readRun) run(ctx context.Context) error {
 	for _, notice := range r.noticed {
 		frame.Say(r.o.Process.Stderr, "%s", notice)
 	}
-	return errors.Join(append([]error{lasting(err)}, r.unknown()...)...)
+	if r.whole != nil && r.whole.Undecided > 0 {
+		frame.Say(r.o.Process.Stderr, "omitted %s: fragments whose first one is not in the files", frame.Packets(r.whole.Undecided))
+	}
+	switch {
+	case r.o.replay == nil:
+	case r.o.replay.measure && err == nil:
+		err = r.o.replay.printMeasured(ctx, r.o)
+	default:
+		err = errors.Join(err, r.o.replay.print(r.o))
+	}
+	return errors.Join(append([]error{lasting(err), r.o.choice.checkFound(in.Sources())}, r.unknown()...)...)
 }
 
 // tell prints a notice at once. Any goroutine may call it.
@@ -88,20 +124,21 @@ func unlessEnded(ctx context.Context, err error) error {
 // options are the options for reading.
 func (r *readRun) options() file.InputOptions {
 	o := file.InputOptions{Skip: r.o.skip, Count: r.o.packetsRead(), Memory: r.memory, Match: r.matches, Notice: func(err error) {
-		if !errors.Is(err, outputs.ErrReaderGone) {
+		if !errors.Is(err, outputs.ErrReaderGone) && !errors.Is(err, capture.ErrEnough) {
 			r.noticed = append(r.noticed, err.Error())
 		}
 	}}
-	if r.o.stats {
-		r.stats = newStatistics(r.o.Process.Stdout, r.o.json)
+	if r.o.stats || r.o.page.path != "" {
+		r.stats = r.o.newStatistics()
 		o.Section = r.stats.Section
 	}
 	return o
 }
 
-// matches says whether a packet is in the period, and the filter takes it.
+// matches says whether a packet is chosen, and the filter takes it.
 func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
-	if !r.o.period.has(p.Time) {
+	r.o.clocks.follow(s, p)
+	if !r.o.choice.takes(s, p) {
 		return false
 	}
 	if r.match == nil {
@@ -113,7 +150,11 @@ func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
 		return false
 	}
 	direction, _ := s.DirectionOf(p)
-	return match.Takes(p.Data, p.WireLen, direction == capture.Out)
+	takes := match.Takes(p.Data, p.WireLen, direction == capture.Out)
+	if r.whole != nil {
+		takes = r.whole.Takes(headers.LinkToDecode(s.LinkType()), p.Data, takes)
+	}
+	return takes
 }
 
 // writer returns the options for writing what -w names.
@@ -139,10 +180,13 @@ func (r *readRun) openOutputs(ctx context.Context) error {
 // enterSandbox gives up privileges before anything is read, because a file may be made to attack
 // its reader.
 func (r *readRun) enterSandbox() error {
-	if box := r.o.Sandbox.Box(); box != nil && (len(r.Opened) > 0 || r.o.json || r.o.lines) {
+	if r.o.replay != nil && r.o.replay.measure {
+		return nil // it needs the CPU's counters, and a CPU for itself
+	}
+	if box := r.o.Sandbox.Box(); box != nil && (len(r.Opened) > 0 || r.o.json || r.o.lines || r.o.page.path != "") {
 		r.o.OutputNeeds(box)
 	}
-	return r.o.Sandbox.Enter(r.tell, r.Givers()...)
+	return r.o.Sandbox.Enter(r.tell, append(r.Givers(), &r.o.page)...)
 }
 
 // leaveEmpty makes the output files whole if no input has come, or none that can be read, because
@@ -168,7 +212,7 @@ func (r *readRun) leaveEmpty(ctx context.Context, err error) error {
 func (r *readRun) allOutputs(in *file.Input, from capture.Input) (all []capture.Output, err error) {
 	o := r.o
 	for _, out := range r.Outputs {
-		if text := out.Invitation(); text != "" {
+		for _, text := range out.Invitation() {
 			frame.Say(r.o.Process.Stderr, "%s", text)
 		}
 		if r.isText(out.Name) {
@@ -177,17 +221,19 @@ func (r *readRun) allOutputs(in *file.Input, from capture.Input) (all []capture.
 			all = append(all, out.Live)
 		}
 	}
-	switch {
-	case o.stats:
+	if r.stats != nil {
 		r.stats.Input = in
 		all = append(all, r.decode(&outputs.Printed{Output: r.stats}))
-	case o.follow:
+	}
+	switch {
+	case o.stats:
+	case o.follow && o.page.path == "":
 		out := &outputs.Printed{Output: newFollowing(o, in)}
 		if o.json { // as below
 			return append(all, out), nil
 		}
 		all = append(all, r.decode(out))
-	case o.json || o.lines:
+	case (o.json || o.lines) && o.replay == nil:
 		options := file.Options{Format: file.JSON, Name: frame.StdoutName}
 		if o.lines {
 			options.Format, _ = o.Text()
@@ -203,9 +249,11 @@ func (r *readRun) allOutputs(in *file.Input, from capture.Input) (all []capture.
 			return append(all, &outputs.Printed{Output: lines}), nil
 		}
 		all = append(all, r.decode(&outputs.Printed{Output: lines}))
-	case len(r.Outputs) == 0 || o.Print:
+	case o.replay != nil && o.replay.measure:
+		all = append(all, &o.replay.sample)
+	case len(r.Outputs) == 0 && o.replay == nil && r.stats == nil || o.Print:
 		out := o.Process.Stdout
-		printer := lines.NewPrinter(out, frame.StdoutName, out.Check, o.printing.Format(outputs.Colored(out.File)))
+		printer := lines.NewPrinter(out, frame.StdoutName, out.Check, o.printing.Format(frame.Colored("auto", out.File)))
 		all = append(all, r.decode(&outputs.Printed{Output: printer}))
 	}
 	return all, nil

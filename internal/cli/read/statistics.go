@@ -1,7 +1,6 @@
 package read
 
 import (
-	"bytes"
 	"cmp"
 	"io"
 	"slices"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
-	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/estimate"
 	"github.com/xdpcap/xdpcap/internal/headers"
@@ -26,9 +24,13 @@ const (
 // statistics is what read --stats prints: what the packets of capture files are, and what the files
 // say is missing.
 type statistics struct {
-	out     io.Writer
-	json    bool
-	Input   *file.Input // to be set before the first packet
+	out   io.Writer // nil = it is not printed
+	json  bool
+	page  *pageWriter // nil without --report
+	Input *file.Input // to be set before the first packet
+
+	causeNames func(source uint16, f *capture.Facts) (reason, location string)
+
 	sources []capture.Source
 	tallies []*interfaceTally // by source
 
@@ -36,6 +38,7 @@ type statistics struct {
 	interfaces []*interfaceTally // in the order of the files
 	byLabel    map[string]*interfaceTally
 	verdicts   [xdp.VerdictSlots]readTally
+	reasons    map[cause]*readTally // of packets that were thrown away
 	flows      map[meter.Flow]*readTally
 	overflow   readTally // packets of flows for which there was no room
 	from, to   int64     // times of the first and the last packet, in ns since the epoch
@@ -68,21 +71,35 @@ type interfaceTally struct {
 // newStatistics returns an output that prints its report to out, as text or as one JSON object.
 func newStatistics(out io.Writer, asJSON bool) *statistics {
 	return &statistics{
-		out: out, json: asJSON, byLabel: make(map[string]*interfaceTally), flows: make(map[meter.Flow]*readTally),
+		out: out, json: asJSON, byLabel: make(map[string]*interfaceTally), reasons: make(map[cause]*readTally), flows: make(map[meter.Flow]*readTally),
 	}
 }
 
 // Section takes the comments of a section of a file, which may say how packets were sampled.
-func (s *statistics) Section(comments []string) { s.drawn.section(comments) }
+func (s *statistics) Section(comments []string) {
+	s.drawn.section(comments)
+	if s.page != nil {
+		s.page.section(comments)
+	}
+}
 
-// Begin does nothing: sources are looked at with their packets.
-func (s *statistics) Begin(capture.Description) error { return nil }
+// Begin keeps the names of reasons. Sources are looked at with their packets.
+func (s *statistics) Begin(d capture.Description) error {
+	s.causeNames = d.CauseNames
+	if s.page != nil {
+		s.page.begin(s.Input, d)
+	}
+	return nil
+}
 
 // Write counts packets.
 func (s *statistics) Write(packets []capture.Packet) error {
 	s.look()
 	for i := range packets {
 		s.packet(&packets[i])
+	}
+	if s.page != nil && s.page.delays != nil {
+		s.page.delays.add(packets)
 	}
 	return nil
 }
@@ -120,13 +137,17 @@ func (s *statistics) packet(p *capture.Packet) {
 		s.verdicts[v].add(length, weight)
 		s.drawn.verdict(v, weight)
 	}
+	reason := s.reason(p, length, weight)
+	if s.page != nil {
+		s.page.add(source, p, reason, length, weight)
+	}
 	if p.HasTime() {
 		if !s.timed {
 			s.from, s.to, s.timed = p.Time, p.Time, true
 		}
 		s.from, s.to = min(s.from, p.Time), max(s.to, p.Time)
 	}
-	flow, ok := packetFlow(headers.LinkToDecode(source.LinkType()), p.Data)
+	flow, ok := meter.FlowOf(headers.LinkToDecode(source.LinkType()), p.Data)
 	if !ok {
 		return
 	}
@@ -142,7 +163,7 @@ func (s *statistics) packet(p *capture.Packet) {
 	t.add(length, weight)
 }
 
-// End prints the report.
+// End prints the report, and writes its page.
 func (s *statistics) End(final capture.Accounts) (capture.Accounts, error) {
 	s.look()
 	for i, t := range s.tallies {
@@ -151,16 +172,15 @@ func (s *statistics) End(final capture.Accounts) (capture.Accounts, error) {
 		}
 	}
 	r := s.report()
-	var text bytes.Buffer
-	if s.json {
-		if err := escape.NewJSONEncoder(&text).Encode(r); err != nil {
+	if s.page != nil {
+		if err := s.page.write(s, r); err != nil {
 			return final, err
 		}
-	} else {
-		r.WriteTable(&text)
 	}
-	_, err := s.out.Write(text.Bytes())
-	return final, frame.ExplainPrint(err)
+	if s.out == nil {
+		return final, nil
+	}
+	return final, printReport(s.out, r, s.json)
 }
 
 // rate is a tally over the time of all packets. If that time is 0, it has no rates.
@@ -199,6 +219,7 @@ func (s *statistics) report() *Report {
 		of.Estimate = s.drawn.estimateVerdict(v, &t)
 		r.Verdicts[name] = of
 	}
+	r.Reasons = s.reasonRates()
 	for _, flow := range s.topFlows() {
 		r.Flows = append(r.Flows, readFlowRate{newFlowKeys(flow), s.rate(*s.flows[flow])})
 	}

@@ -1,6 +1,7 @@
 package read
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // A Report is what read --stats prints. Bytes are those of whole packets, even if they were cut.
@@ -20,7 +22,8 @@ type Report struct {
 	Total      readRate            `json:"total"`
 	Interfaces []interfaceRate     `json:"interfaces"`
 	Verdicts   map[string]readRate `json:"verdicts,omitempty"`
-	Flows      []readFlowRate      `json:"flows"` // the largest
+	Reasons    []reasonRate        `json:"reasons,omitempty"` // of packets that were thrown away
+	Flows      []readFlowRate      `json:"flows"`             // the largest
 	Overflow   *readRate           `json:"flow_overflow,omitempty"`
 
 	// NotEstimated says in words what the estimates do not include.
@@ -52,6 +55,7 @@ type fileAccount struct {
 	Lost        *uint64 `json:"lost,omitempty"`
 	NotTaken    *uint64 `json:"not_taken,omitempty"`
 	Captured    *uint64 `json:"captured,omitempty"`
+	PassedBy    uint64  `json:"passed_by,omitempty"` // at least, and in no other number
 }
 
 // newFileAccount adds up the statistics of several files. It is nil if there are none.
@@ -79,6 +83,9 @@ func newFileAccount(all []file.InterfaceStatistics) *fileAccount {
 	}
 	a.FilteredOut, a.NotTaken = difference(a.Seen, matched), difference(a.Lost, dropped)
 	a.NotSampled = difference(difference(matched, a.Lost), a.Captured)
+	for i := range all {
+		a.PassedBy += all[i].PassedBy
+	}
 	return a
 }
 
@@ -110,6 +117,20 @@ func (a *fileAccount) String() string {
 	return strings.Join(known, ", ")
 }
 
+// printReport prints a report as a table, or as JSON.
+func printReport(out io.Writer, report interface{ WriteTable(io.Writer) }, asJSON bool) error {
+	var text bytes.Buffer
+	if asJSON {
+		if err := escape.NewJSONEncoder(&text).Encode(report); err != nil {
+			return err
+		}
+	} else {
+		report.WriteTable(&text)
+	}
+	_, err := out.Write(text.Bytes())
+	return frame.ExplainPrint(err)
+}
+
 // WriteTable prints the report as tables.
 func (r *Report) WriteTable(w io.Writer) {
 	if r.From != nil {
@@ -126,6 +147,7 @@ func (r *Report) WriteTable(w io.Writer) {
 	t.Add(append(counters.RateCells(r.Total.Rate, "total"), strconv.FormatUint(gaps, 10), strconv.FormatUint(lost, 10))...)
 	t.Write(w)
 	r.verdictTable(w)
+	r.reasonTable(w)
 	r.estimateTable(w)
 	r.flowTable(w)
 	for _, i := range r.Interfaces {

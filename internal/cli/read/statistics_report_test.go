@@ -37,7 +37,7 @@ func TestPacketFlow(t *testing.T) {
 		{testnet.TxToRx().ARPRequest(), false},
 		{nil, false},
 	} {
-		if flow, ok := packetFlow(headers.Ethernet, test.packet); ok != test.want || ok && flow.Class != meter.IPv4(17) {
+		if flow, ok := meter.FlowOf(headers.Ethernet, test.packet); ok != test.want || ok && flow.Class != meter.IPv4(17) {
 			t.Errorf("%x: flow %+v, %v", test.packet, flow, ok)
 		}
 	}

@@ -651,3 +651,18 @@ func TestDirectionFlags(t *testing.T) {
 		}
 	}
 }
+
+// A capture whose filter means both directions says once that only received packets are captured.
+func TestHalfSeen(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	for args, want := range map[string]int{
+		"udp port 53": 1, "host 192.0.2.1 or icmp": 1, "udp": 0, "dst port 53": 0, "-Q in port 53": 0, "-Q inout port 53": 0, "--drops port 53": 0,
+	} {
+		args := append([]string{"-i", pair.RxName, "-w", os.DevNull, "--duration", "1ms"}, strings.Fields(args)...)
+		status, stderr := systest.Start(t, pair.Rx, nil, args...).Wait()
+		if got := strings.Count(stderr, "only received packets are captured: add -Q inout"); status != 0 || got != want {
+			t.Errorf("%q: status %d, said %d times, want %d: %s", args, status, got, want, stderr)
+		}
+	}
+}

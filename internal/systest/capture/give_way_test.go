@@ -82,8 +82,9 @@ func TestGiveWay(t *testing.T) {
 			}
 			busy()
 			systest.SendNumbered(t, pair, numbered, 100)
+			gaps := regexp.MustCompile(`received at least (\d+) packets`).FindAllStringSubmatch(p.Said(), -1)
 			var passed uint64
-			for _, m := range regexp.MustCompile(`received at least (\d+) packets`).FindAllStringSubmatch(p.Said(), -1) {
+			for _, m := range gaps {
 				n, _ := strconv.ParseUint(m[1], 10, 64)
 				passed += n
 			}
@@ -101,8 +102,14 @@ func TestGiveWay(t *testing.T) {
 			if first, end := s.Interfaces[0], s.Interfaces[len(s.Interfaces)-1]; first.Hook != "xdp" || !first.Gone || end.Hook != last || end.Gone {
 				t.Errorf("interfaces %+v", s.Interfaces)
 			}
-			if passed == 0 || s.PassedBy < passed {
-				t.Errorf("%d packets passed by, %d while no program was attached: %s", s.PassedBy, passed, p.Said())
+			// How many pass by is up to the scheduler: TestGap has the numbers.
+			var received uint64
+			systest.InRx(t, pair, func(l netlink.Link) error {
+				received = l.Attrs().Statistics.RxPackets
+				return nil
+			})
+			if len(gaps) == 0 || s.PassedBy < passed || s.Seen+passed > received {
+				t.Errorf("%d packets of %d passed by, %d while no program was attached: %s", s.PassedBy, received, passed, p.Said())
 			}
 		})
 	}

@@ -47,7 +47,7 @@ func TestLossIsSaid(t *testing.T) {
 	hurry()
 	t.Logf("%v after the beginning: %s", time.Since(begun), said)
 	if !regexp.MustCompile(`: the output is always busy, and only \d+ % of packets find room; what helps: ` +
-		`-w FILE without printing \(less work\), -s 128 .*, --sample \d+ \(as many packets as find room now\)$`).MatchString(said) {
+		`-w out.pcapng instead of printing \(less work\), -s 128 .*, --sample \d+ \(as many packets as find room now\)$`).MatchString(said) {
 		t.Errorf("said: %s", said)
 	}
 	if n := len(lossLine.FindAllString(p.Interrupt(), -1)); n != 1 {

@@ -163,7 +163,7 @@ func TestNetnsErrors(t *testing.T) {
 		{systest.Command("-D", "--netns="), `--netns "": must not be empty; see xdpcap --help`},
 		{systest.Command("-D", "--netns", "/nosuch"), "--netns /nosuch: no such file or directory"},
 		{systest.Command("-D", "--netns", fmt.Sprintf("/proc/%d/ns/uts", pid)), fmt.Sprintf("--netns /proc/%d/ns/uts: this is no network namespace", pid)},
-		{systest.Command("--netns", elsewhere), "which interface? -i NAME, or -i any for all; xdpcap interfaces --netns " + elsewhere + " lists them"},
+		{systest.Command("--netns", elsewhere), "which interface? -i rx0, or -i any for all; xdpcap interfaces --netns " + elsewhere + " lists them"},
 		{systest.Command("stats", "-i", "x", "--netns", "/dev/null"), "--netns /dev/null: this is no network namespace"},
 		{systest.Surroundings{Capabilities: []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_PTRACE}}.Command(t, "-D", "--netns", elsewhere),
 			"--netns " + elsewhere + ": enter it: operation not permitted: this needs CAP_SYS_ADMIN"},

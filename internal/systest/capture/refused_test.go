@@ -13,10 +13,8 @@ func TestRefused(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
 	systest.CheckRefused(t, pair, map[string]string{
-		"-i nosuch":       "there are: lo, ",
-		"count -i any":    "xdpcap: interface any: interfaces must be named here; there are: lo, ",
-		"count -i any -q": "; name it with -i, and repeat -i for several\n",
-		"stats -i any":    "interface any: interfaces must be named here",
+		"-i nosuch":    "there are: lo, ",
+		"probe -i any": "interface any: interfaces must be named here; there are: lo, ",
 
 		// Counters beside a capture.
 		"-i rx0 --stats":               "--stats: rx0 runs no XDP program, and only a program gives verdicts: omit --stats, or start the program before",
@@ -25,12 +23,12 @@ func TestRefused(t *testing.T) {
 		"-i rx0 --count 1000":          "--count 1000: it takes no number, because it counts packets per protocol; to end after a number of packets, use -c",
 		"-i rx0 --count=1000":          "to end after a number of packets, use -c",
 		"-i rx0 --flows -1":            "--flows -1: must be 0 or more",
-		"--hook /sys/fs/bpf/x --count": "omit it, or count beside the capture: xdpcap count -i NAME",
+		"--hook /sys/fs/bpf/x --count": "omit it, or count beside the capture with xdpcap count",
 		"-i rx0 --counter-interval 1s": "--counter-interval: nothing is sent to an sFlow collector, or counted for a file: add -w sflow://HOST, or --count",
 
 		// Flags that need named interfaces.
 		"-i any --sink":               "xdpcap: --sink and -i any: ",
-		"-i lo -i veth* --drops":      "xdpcap: --drops and -i veth*: ",
+		"-i lo -i veth* --drops":      "xdpcap: --drops takes the packets of named interfaces, each with its own -i, or of all together: -i any alone",
 		"-i any -j adapter":           "xdpcap: -j adapter and -i any: ",
 		"-i any -J":                   "xdpcap: -J and -i any: ",
 		"-i any -P":                   "xdpcap: -P and -i any: ",

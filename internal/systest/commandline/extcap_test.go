@@ -358,8 +358,8 @@ func TestTsharkPrivileges(t *testing.T) {
 	}
 	began := time.Now()
 	cmd.Wait()
-	for _, want := range []string{"missing privileges: CAP_BPF", "setcap cap_bpf,cap_net_admin", "sudo chgrp wireshark FILE",
-		"ssh HOST sudo xdpcap -i " + pair.RxName + " -w - | wireshark -k -i -\n"} {
+	for _, want := range []string{"missing privileges: CAP_BPF", "setcap cap_bpf,cap_net_admin", "sudo chgrp wireshark /",
+		"; or capture as root and read from a pipe: sudo xdpcap -i " + pair.RxName + " -w - | wireshark -k -i -\n"} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("%q is not in\n%s", want, &stderr)
 		}
@@ -441,10 +441,14 @@ func TestWiresharkProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := capture.Source{Name: "eth0", Hook: capture.Exit, Target: capture.Program{ID: 7, Name: "lb"}}
-	packets := []capture.Packet{{Facts: &capture.Facts{Queue: 3, ID: 1 << 40, Verdict: capture.Pass}}, {Facts: &capture.Facts{Verdict: capture.Drop, ID: 5, Dropped: 12}}, {Facts: &capture.Facts{Verdict: capture.Drop, ID: 6}}, {Facts: &capture.Facts{Verdict: capture.Redirect, To: 7, ID: 7}}}
-	accounts := capture.Accounts{{Seen: 16, Lost: 12, Captured: 4}}
+	packets := []capture.Packet{{Facts: &capture.Facts{Queue: 3, ID: 1 << 40, Verdict: capture.Pass}}, {Facts: &capture.Facts{Verdict: capture.Drop, ID: 5, Dropped: 12}}, {Facts: &capture.Facts{Verdict: capture.Drop, ID: 6}}, {Facts: &capture.Facts{Verdict: capture.Redirect, To: 7, ID: 7}}, {Source: 1, Facts: &capture.Facts{ID: 8, Reason: 3, Location: 9}}}
+	accounts := capture.Accounts{{Seen: 16, Lost: 12, Captured: 4}, {Seen: 1, Captured: 1}}
 	outlet := func(capture.Outlet) string { return "eth1" }
-	err = f.Begin(capture.Description{Sources: []capture.Source{src}, Options: capture.Options{SnapLen: 2000}, OutletName: outlet})
+	err = f.Begin(capture.Description{
+		Sources: []capture.Source{src, {Name: "eth0", Hook: capture.StackDrop}}, Options: capture.Options{SnapLen: 2000}, OutletName: outlet,
+		ReasonName:   func(uint16, *capture.Facts) string { return "NO_SOCKET" },
+		LocationName: func(capture.Location) string { return "__udp4_lib_rcv" },
+	})
 	for i := range packets {
 		packets[i].Data = testnet.UDPFrame(100, uint64(i))
 		packets[i].WireLen, packets[i].Time = 100, int64(i)*1e9
@@ -473,11 +477,12 @@ func TestWiresharkProfile(t *testing.T) {
 		"2 1.000000000 eth0:lb@fexit 0 XDP_DROP 5 12 192.0.2.1 → 192.0.2.2 UDP 100 9999 → 9999 Len=58",
 		"3 2.000000000 eth0:lb@fexit 0 XDP_DROP 6 192.0.2.1 → 192.0.2.2 UDP 100 9999 → 9999 Len=58",
 		"4 3.000000000 eth0:lb@fexit 0 XDP_REDIRECT redirect to eth1 7 192.0.2.1 → 192.0.2.2 UDP 100 9999 → 9999 Len=58",
+		"5 4.000000000 eth0@drop thrown away: NO_SOCKET in __udp4_lib_rcv 8 192.0.2.1 → 192.0.2.2 UDP 100 9999 → 9999 Len=58",
 	}, lines); diff != "" {
 		t.Error(diff)
 	}
 	rules := shown("--color", "-T", "fields", "-e", "frame.number", "-e", "frame.coloring_rule.name")
-	if diff := cmp.Diff([]string{"1\t", "2\tXDP lost before", "3\tXDP drop", "4\tXDP redirect"}, rules); diff != "" {
+	if diff := cmp.Diff([]string{"1\t", "2\tXDP lost before", "3\tXDP drop", "4\tXDP redirect", "5\tThrown away by the stack"}, rules); diff != "" {
 		t.Error(diff)
 	}
 }

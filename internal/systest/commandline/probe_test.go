@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -18,8 +19,8 @@ func TestProbe(t *testing.T) {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 	for line := range strings.Lines(stdout) {
-		if len(line) > 101 {
-			t.Errorf("wider than 100 columns: %q", line)
+		if utf8.RuneCountInString(line) > 81 {
+			t.Errorf("wider than 80 columns: %q", line)
 		}
 	}
 	_, stdout, _ = systest.Probe(t, pair, "-i", pair.RxName, "--json")

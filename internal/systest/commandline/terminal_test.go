@@ -19,6 +19,7 @@ import (
 type terminal struct {
 	keys *os.File // keyboard input
 	side *os.File // the side of the processes
+	pid  int      // of top
 	mu   sync.Mutex
 	text strings.Builder
 	done chan struct{} // closed when no process has the terminal open any more
@@ -87,14 +88,14 @@ func (term *terminal) run(t *testing.T, ns *testnet.Namespace, script string, ar
 	}
 }
 
-// A capture with a file keeps a line of counts on its terminal, and count a table. A job in the
+// A capture with a file keeps its status on its terminal, and count a table. A job in the
 // background leaves the terminal to the shell, and prints only at its start and end.
 func TestTerminalInBackground(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, test := range []struct{ args, live, ends string }{
-		{"-i rx0 -w " + systest.TempFile(t), "\rxdpcap: 0 seen", "packets captured"},
-		{"count -i rx0 --interval 200ms", "\x1b[H", "total  "},
+		{"-i rx0 -w " + systest.TempFile(t), "  0 seen  0 captured  0 lost  ", "packets captured"},
+		{"count -i rx0 --interval 200ms", "\x1b[J\r\x1b[", "total  "},
 	} {
 		args := strings.Fields(test.args)
 		shown := newTerminal(t)

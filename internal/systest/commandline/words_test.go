@@ -81,7 +81,7 @@ func TestVersionOfChanges(t *testing.T) {
 // The help of every command fits a terminal of 100 columns.
 func TestHelpFits(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"", "stats", "count", "bench", "monitor", "latency", "interfaces", "probe"} {
+	for _, name := range []string{"", "stats", "count", "replay", "monitor", "latency", "interfaces", "probe"} {
 		out, err := systest.Command(strings.Fields(name + " --help")...).Output()
 		if err != nil || !bytes.Contains(out, []byte("Examples:")) {
 			t.Errorf("%s: %v, no examples in\n%s", name, err, out)

@@ -3,6 +3,8 @@ package counters_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -271,6 +273,41 @@ func TestAllInterfaces(t *testing.T) {
 		t.Errorf("%+v", last)
 	}
 	systest.CheckDetached(t, pair)
+}
+
+// A pattern counts on every interface with such a name, also on later ones, at tc where XDP would
+// cost more. Commands about programs count only where one runs.
+func TestCounterPatterns(t *testing.T) {
+	t.Parallel()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	systest.AddPair(t, pair, "other0", 1, 1)
+	p, output := systest.Counting(t, pair, "count", "-i", "rx*", "-i", "la*", "--interval", "50ms")
+	late := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "late0", TxName: "late1"})
+	testnet.WaitFor(t, "a new interface", func() bool { return strings.Contains(p.Said(), "listening on late0, received, tc") })
+	systest.SendNumbered(t, pair, 3, 100)
+	total := regexp.MustCompile(`(?m)^total +3 +300 `)
+	testnet.WaitFor(t, "the packets", func() bool { return total.MatchString(output()) })
+	p.Interrupt()
+	if text := output(); !regexp.MustCompile(`(?s)\nand 1 idle\n.*\ntotal  rx0, .*total +3 +300 `).MatchString(text) || strings.Contains(text, "other0") {
+		t.Error(text)
+	}
+	systest.CheckDetached(t, pair)
+
+	file, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	p = systest.Start(t, pair.Rx, file, "latency", "--kernel-stats", "-i", "any", "--interval", "50ms")
+	testnet.WaitFor(t, "the beginning", func() bool { return strings.Contains(p.Said(), "no XDP program to count yet: waiting for one") })
+	testnet.MustReceiver(t, late, xdp.Pass, testnet.ReceiverOptions{Count: true})
+	testnet.WaitFor(t, "the program", func() bool { return strings.Contains(p.Said(), "listening on late0") })
+	systest.SendNumbered(t, late, 3, 100)
+	p.Interrupt()
+	text, err := os.ReadFile(file.Name())
+	if all := p.Said() + string(text); err != nil || !strings.Contains(all, "\ntotal  late0, ") || strings.Contains(all, "rx0") {
+		t.Error(err, all)
+	}
 }
 
 // If a card's driver loses the program that counts, it is attached again, and its counters go on.

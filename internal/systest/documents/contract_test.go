@@ -129,7 +129,7 @@ func TestDocumentedKeys(t *testing.T) {
 		"record":     {reflect.TypeFor[systest.RecordLine]()},
 		"drops":      {reflect.TypeFor[systest.DropsReport]()},
 		"latency":    {reflect.TypeFor[systest.LatencyReport](), reflect.TypeFor[systest.RuntimeReport]()},
-		"bench":      {reflect.TypeFor[systest.ProgramReport]()},
+		"replay":     {reflect.TypeFor[systest.ReplayReport](), reflect.TypeFor[systest.ProgramReport]()},
 		"read":       {reflect.TypeFor[systest.PacketKeys]()},
 		"follow":     {reflect.TypeFor[systest.FollowKeys]()},
 		"read-stats": {reflect.TypeFor[systest.ReadReport]()},

@@ -52,7 +52,7 @@ func TestLibraryNeeds(t *testing.T) {
 		if !strings.Contains(text, "github.com/cilium/ebpf") {
 			t.Errorf("%s has not even what the packages need: %s", where, text)
 		}
-		for _, module := range []string{"github.com/spf13/", "github.com/prometheus/"} {
+		for _, module := range []string{"github.com/spf13/", "github.com/prometheus/", "github.com/gdamore/"} {
 			if strings.Contains(text, module) {
 				t.Errorf("%s has %s: %s", where, module, text)
 			}

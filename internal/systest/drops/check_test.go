@@ -53,7 +53,9 @@ func TestDropsCheck(t *testing.T) {
 
 			losses := r.Listeners
 			if test.all {
-				losses = r.Losses
+				for _, l := range r.Losses {
+					losses = append(losses, l.LossRate)
+				}
 			}
 			text := ""
 			for _, l := range losses {

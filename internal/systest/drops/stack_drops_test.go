@@ -41,6 +41,13 @@ func TestStackDrops(t *testing.T) {
 				copied := filepath.Join(dir, "copied.pcapng")
 				systest.MustRead(t, "-q", "-w", copied, file)
 				printed["read"], printed["copied"] = systest.MustRead(t, file), systest.MustRead(t, copied)
+				reasons := systest.StatsOf(t, file).Reasons
+				if len(reasons) != 1 || reasons[0].Reason != "NO_SOCKET" || reasons[0].Location != testnet.NoSocketFunction() || reasons[0].Packets != 3 {
+					t.Errorf("%+v", reasons)
+				}
+				if text := systest.MustRead(t, "--stats", file); !strings.Contains(text, "\nREASON     WHERE ") || !strings.Contains(text, "\nNO_SOCKET  "+testnet.NoSocketFunction()+" ") {
+					t.Error(text)
+				}
 			}
 			for where, lines := range printed {
 				if strings.Count(lines, label) != 3 || strings.Count(lines, "\n") != 3 {
@@ -68,6 +75,51 @@ func TestStackDrops(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// With -i any, packets that the stack drops at all interfaces of the namespace have the interface
+// that dropped them. Those of other namespaces are not captured.
+func TestStackDropsAny(t *testing.T) {
+	t.Parallel()
+	pair, other := testnet.MustPair(t, testnet.PairOptions{Addresses: true}), testnet.MustPair(t, testnet.PairOptions{Addresses: true})
+	file, objects := systest.TempFile(t), filepath.Join(t.TempDir(), "out.json")
+	collector := systest.ListenSFlow(t, pair.Rx)
+	p := systest.Listening(t, pair.Rx, nil, "-i", "any", "--drops", "-w", file, "-w", objects, "-w", "sflow://"+collector.Address, "--json", "udp")
+	systest.SendClosed(t, other, 9)
+	systest.SendClosed(t, pair, 9, 10)
+	systest.InRx(t, pair, func(netlink.Link) error {
+		c, err := net.Dial("udp4", "127.0.0.1:11")
+		if err == nil {
+			_, err = c.Write([]byte("lo"))
+			c.Close()
+		}
+		return err
+	})
+	testnet.WaitHandled(t)
+	if s := systest.Account(t, p.Interrupt()); s.Captured != 3 || s.Seen != s.FilteredOut+3 {
+		t.Errorf("summary %+v", s)
+	}
+	read, plain := systest.MustRead(t, "--format", "json", file), systest.MustRead(t, file)
+	for where, lines := range map[string]string{"written": systest.Contents(t, objects), "read": read} {
+		got := make(map[string]int)
+		for _, p := range systest.PacketsIn(t, lines) {
+			got[fmt.Sprintf("{%s %s %s %s}", p.Interface, p.Hook, p.Device, p.Reason)]++
+		}
+		if diff := cmp.Diff(map[string]int{"{any drop rx0 NO_SOCKET}": 2, "{any drop lo NO_SOCKET}": 1}, got); diff != "" {
+			t.Errorf("%s: %s", where, diff)
+		}
+	}
+	indexes := make(map[uint32]int)
+	for _, discard := range systest.SamplesOf(collector.Read(t), systest.DiscardedSample) {
+		indexes[discard.SourceIndex]++
+	}
+	const loopback = 1
+	if diff := cmp.Diff(map[uint32]int{systest.InterfaceIndex(t, pair): 2, loopback: 1}, indexes); diff != "" {
+		t.Errorf("interfaces of sFlow: %s", diff)
+	}
+	if label := " any@drop[NO_SOCKET " + testnet.NoSocketFunction() + " at lo] IP "; strings.Count(plain, label) != 1 {
+		t.Error(plain)
 	}
 }
 
@@ -211,6 +263,8 @@ func TestStackDropsMistakes(t *testing.T) {
 		"-i lo --drops --verdict drop":                               "--drops and --verdict: this flag is for packets at the interface",
 		"-i lo --drops --slower-than 5us":                            "--drops and --slower-than: this flag is for packets at the interface",
 		"-i lo --drops --stats":                                      "--drops and --stats: this flag is for packets at the interface",
+		"-i any --drops -i lo":                                       "--drops takes the packets of named interfaces, each with its own -i, or of all together: -i any alone",
+		"-i any --drops --except lo":                                 "--drops -i any and --except: this flag is for named interfaces",
 		"-i lo --drops --sample drop=1":                              "--sample drop=1",
 		"-i lo --drops -j adapter":                                   "--drops and -j adapter: the stack does not know the card's stamps",
 		"-i lo --ring 1M -w x --trigger reason:NO_SOCKET":            "--trigger reason is about packets that the stack throws away: add --drops",

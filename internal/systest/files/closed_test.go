@@ -46,7 +46,7 @@ func TestStdoutClosed(t *testing.T) {
 		{"drops" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
 		{"monitor --record=1" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
 		{"latency --kernel-stats" + counting, ">&-", "xdpcap: print results: standard output is closed, or "},
-		{"bench --program none", ">&-", "xdpcap: print results: standard output is closed, or "},
+		{"replay --measure --program none", ">&-", "xdpcap: print results: standard output is closed, or "},
 		{"read -w - " + file, ">&-", "xdpcap: -w -: standard output is closed, or "},
 
 		{capture + " -w -", ">/dev/null", ""},

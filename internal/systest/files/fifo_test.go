@@ -52,7 +52,9 @@ func TestFifoWithoutPeer(t *testing.T) {
 		}, false, 1, "a signal ended the wait for it\n"},
 		{"expression", func(fifo, _ string) []string { return []string{"-i", pair.RxName, "-F", fifo} }, false, 1, "a signal ended the wait for it\n"},
 		{"filter of read", func(fifo, other string) []string { return []string{"read", "--filter-file", fifo, other} }, false, 1, "a signal ended the wait for it\n"},
-		{"packets", func(fifo, _ string) []string { return []string{"bench", "--program", "none", "--packets", fifo} }, false, 1, "a signal ended the wait for it\n"},
+		{"expect", func(fifo, other string) []string {
+			return []string{"replay", "--program", "none", "--expect", fifo, other}
+		}, false, 1, "a signal ended the wait for it\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := spared(func() *systest.Process {

@@ -207,8 +207,8 @@ func TestRecorderTriggers(t *testing.T) {
 func TestRecorderMistakes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ args, want string }{
-		{"--ring 64M", "--ring: each trigger makes a file: add -w FILE, for FILE-1, FILE-2 and so on"},
-		{"--ring 64M -w -", "--ring: each trigger makes a file: add -w FILE, for FILE-1, FILE-2 and so on"},
+		{"--ring 64M", "--ring: each trigger makes a file: add -w out.pcapng, for out-1.pcapng, out-2.pcapng and so on"},
+		{"--ring 64M -w -", "--ring: each trigger makes a file: add -w out.pcapng, for out-1.pcapng, out-2.pcapng and so on"},
 		{"--ring 1M -w x -C 10", "-C and --ring: each trigger makes a file: choose one"},
 		{"--ring 1M -w x -z gzip", "-z and --ring: each trigger makes a file: choose one"},
 		{"--ring 0 -w x", "--ring 0: must be at least 1M"},
@@ -217,7 +217,7 @@ func TestRecorderMistakes(t *testing.T) {
 		{"--trigger drop -w x", "--trigger: nothing is kept in memory: add --ring SIZE"},
 		{"--post 3 -w x", "--post: nothing is kept in memory: add --ring SIZE"},
 		{"--ring 1M -w x --trigger drop>5", "--trigger: drop>5: a rate is a number of packets per second: drop>1000/s"},
-		{"--ring 1M -w x --trigger nonsense", `--trigger: "nonsense" is none of these: a verdict, slower:5us, lost, reason:NAME, any of them as drop>1000/s, end, or a filter: `},
+		{"--ring 1M -w x --trigger nonsense", `--trigger: "nonsense" is none of these: a verdict, slower:5us, lost, reason:NAME, retransmit, any of them as drop>1000/s, end, or a filter: `},
 		{"--ring 1M -w x --trigger slower:5", "--trigger: slower:5: the time must be above zero and at most 4.294967295s, with its unit: slower:5us"},
 		{"--ring 1M -w x --trigger slower:5us --rx-capture entry", "--trigger: only packets that leave a program have a run time: add --rx-capture exit"},
 		{"--ring 1M -w x --trigger drop --rx-capture entry", "--trigger: only packets that leave a program have a verdict: add --rx-capture exit"},

@@ -52,7 +52,7 @@ func TestJSONFailedStart(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"-i nosuch", `interface "nosuch" does not exist`},
 		{"-i rx0 tcp port", "syntax error"},
-		{"", "which interface? -i NAME"},
+		{"", "which interface? -i rx0"},
 		{"-i rx0 -c 0", "-c 0: must be at least 1"},
 		{"-i rx0 -c many", "-c many: must be a positive whole number"},
 	} {

@@ -3,6 +3,7 @@ package privileges_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -242,11 +243,14 @@ func checkKeeps(t *testing.T, p *systest.Process, capabilities ...int) {
 }
 
 // Counters keep the capabilities to go on with another program. They keep none if their own program
-// counts, or if all events are counted. A capture keeps those to attach to later interfaces.
+// counts, or if all events are counted. drops keeps the one to read the rules of firewalls. A
+// capture keeps those to attach to later interfaces.
 func TestCountersKeep(t *testing.T) {
 	t.Parallel()
+	testnet.Require(t, "nft")
 	pair, traced := testnet.MustPair(t, testnet.PairOptions{}), testnet.MustPair(t, testnet.PairOptions{})
 	target := systest.AttachTarget(t, traced, testnet.Rewriting)
+	testnet.Must(t, pair.Rx.Do(exec.Command("nft", "list", "tables").Run)) // loads nf_tables, without which there are no rules
 	for _, test := range []struct {
 		args string
 		on   *testnet.Pair
@@ -257,8 +261,8 @@ func TestCountersKeep(t *testing.T) {
 		{"latency --kernel-stats -i " + traced.RxName, traced, []int{unix.CAP_SYS_ADMIN}},
 		{"monitor", pair, nil},
 		{"monitor --record", pair, nil},
-		{"drops", pair, nil},
-		{"drops -i " + pair.RxName, pair, []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}},
+		{"drops", pair, []int{unix.CAP_NET_ADMIN}},
+		{"drops -i " + pair.RxName, pair, []int{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}},
 		{"monitor -i " + pair.RxName, pair, []int{unix.CAP_SYS_ADMIN}},
 		{"monitor --record -i " + pair.RxName, pair, []int{unix.CAP_SYS_ADMIN}},
 		{"monitor --program " + systest.ProgramID(t, target), pair, []int{unix.CAP_SYS_ADMIN}},

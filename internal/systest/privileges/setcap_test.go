@@ -112,7 +112,7 @@ func TestSetcap(t *testing.T) {
 		{"--netns " + path + " -i " + pair.RxName + " -w /dev/null -w tcp://127.0.0.1:1", "--netns and -w tcp://" + refused},
 		{"--netns " + path + " -i " + pair.RxName + " -w sflow://127.0.0.1", "--netns and -w sflow://" + refused},
 		{"stats --pod default/web --listen 127.0.0.1:0", "--pod and --listen" + refused},
-		{"bench --program 1 --yes", "--program" + refused},
+		{"replay --measure --program 1 --yes", "--program" + refused},
 	} {
 		t.Run(test.args[:9], func(t *testing.T) {
 			status, stderr := systest.StartCommand(t, pair.Tx, nil, systest.As(t, binary, member, strings.Fields(test.args)...)).Wait()

@@ -272,8 +272,8 @@ func TestAnonymizeRefuses(t *testing.T) {
 		{"read --tls-cert " + in + " --tls-key " + open + " tcp://127.0.0.1:1", "--tls-key " + open + ": read key " + open + ": others "},
 		{"-i lo --duration 1s --anonymize /nowhere/key", "no such file"},
 		{"-i lo --duration 1s --anonymize " + in, "64 hexadecimal digits; head -c 32 /dev/urandom makes a key"},
-		{"read --stats --anonymize " + key + " " + in, "--stats and --follow"},
-		{"read --follow --anonymize " + key + " " + in, "--stats and --follow"},
+		{"read --stats --anonymize " + key + " " + in, "--stats, --report and --follow"},
+		{"read --follow --anonymize " + key + " " + in, "--stats, --report and --follow"},
 		{"read -w sflow://127.0.0.1 --anonymize " + key + " " + in, "--anonymize and -w sflow://: "},
 	} {
 		text, err := systest.Command(strings.Fields(test.args)...).CombinedOutput()

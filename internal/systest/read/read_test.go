@@ -398,9 +398,9 @@ func TestReadErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "which file? xdpcap read FILE"},
+		{nil, "which file? xdpcap read out.pcapng; - is standard input"},
 		{[]string{"/no/such/file"}, "open /no/such/file: no such file or directory"},
-		{[]string{dir}, dir + " is a directory: name the files in it"},
+		{[]string{dir}, dir + " has no capture files"},
 		{[]string{os.DevNull}, os.DevNull + " is empty"},
 		{[]string{writeBytes(t, []byte("{\"time\":1}\n"))}, "has lines of JSON, which cannot be read again"},
 		{[]string{os.Args[0]}, "is neither pcapng nor pcap, but begins with the bytes 7f 45 4c 46"},

@@ -4,6 +4,7 @@ package surroundings_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -14,10 +15,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
 
+	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/tc"
 	"github.com/xdpcap/xdpcap/internal/testnet"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // The image, the manifests as they are, and the commands of docs/kubernetes.md work in Kubernetes,
@@ -32,6 +39,7 @@ func TestKubernetes(t *testing.T) {
 		kubectl wait --for=condition=Ready pod/web pod/web-1 --timeout=2m`)
 	finish := c.startJob(t) // captures for a minute, while other tests use the pods
 	t.Run("pod by name", func(t *testing.T) { c.testPod(t) })
+	t.Run("redirected to a pod", func(t *testing.T) { c.testRedirectedToPod(t) })
 	t.Run("interface of a pod", func(t *testing.T) { c.testPodInterface(t) })
 	t.Run("in a pod", func(t *testing.T) { c.testDebugPod(t) })
 	t.Run("job", finish)
@@ -230,6 +238,40 @@ func (c *cluster) testPod(t *testing.T) {
 	}
 }
 
+// --pod captures what a program at tc redirects to a pod past the interfaces of the node, as Cilium
+// does with bpf_redirect_peer.
+func (c *cluster) testRedirectedToPod(t *testing.T) {
+	name := c.podInterfaces(t)["default/web-1"]
+	outside := c.link(t, name).Index
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "GPL", Instructions: asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1),
+		asm.LoadAbs(30, asm.Word), // the destination in an IPv4 packet
+		asm.Mov.Imm(asm.R1, int32(binary.BigEndian.Uint32(net.ParseIP(c.address(t, "web-1")).To4()))),
+		asm.JNE.Reg32(asm.R0, asm.R1, "pass"),
+		asm.Mov.Imm(asm.R1, int32(outside)), asm.Mov.Imm(asm.R2, 0), asm.FnRedirectPeer.Call(), asm.Return(),
+		asm.Mov.Imm(asm.R0, -1).WithSymbol("pass"), asm.Return(), // TC_ACT_UNSPEC
+	}})
+	testnet.Must(t, err)
+	defer prog.Close()
+	testnet.Must(t, c.eth0.Rx.Do(func() error {
+		from, err := xdp.EthernetInterface(c.eth0.RxName)
+		if err != nil {
+			return err
+		}
+		a, err := attach.TC(from, prog, tc.Ingress)
+		if err == nil {
+			t.Cleanup(func() { a.Close() })
+		}
+		return err
+	}))
+	const n = 50
+	before := c.link(t, name).Statistics.TxPackets
+	c.capture(t, n, "--pod", "default/web-1")
+	if more := c.link(t, name).Statistics.TxPackets - before; more >= n {
+		t.Errorf("%d packets were not redirected", more)
+	}
+}
+
 // interfaces returns the interfaces of the node, as xdpcap lists them there.
 func (c *cluster) interfaces(t *testing.T) (all []systest.InterfaceKeys) {
 	t.Helper()
@@ -240,14 +282,34 @@ func (c *cluster) interfaces(t *testing.T) (all []systest.InterfaceKeys) {
 	return all
 }
 
-// On the node the interfaces of pods have the pods' names.
-func (c *cluster) testPodInterface(t *testing.T) {
+// podInterfaces returns the node's interfaces that lead to pods, by namespace and pod.
+func (c *cluster) podInterfaces(t *testing.T) map[string]string {
+	t.Helper()
 	of := make(map[string]string)
 	for _, i := range c.interfaces(t) {
 		if i.Pod != "" {
 			of[i.Namespace+"/"+i.Pod] = i.Name
 		}
 	}
+	return of
+}
+
+// link returns what the kernel tells of an interface of the node.
+func (c *cluster) link(t *testing.T, name string) (attrs *netlink.LinkAttrs) {
+	t.Helper()
+	testnet.Must(t, c.eth0.Rx.Do(func() error {
+		l, err := netlink.LinkByName(name)
+		if err == nil {
+			attrs = l.Attrs()
+		}
+		return err
+	}))
+	return attrs
+}
+
+// On the node the interfaces of pods have the pods' names.
+func (c *cluster) testPodInterface(t *testing.T) {
+	of := c.podInterfaces(t)
 	name := of["default/web-1"]
 	if !strings.HasPrefix(name, "veth") || !strings.HasPrefix(of["default/web"], "veth") || len(of) != 2 {
 		t.Fatalf("interfaces of pods: %v", of)

@@ -167,7 +167,7 @@ func TestReasonMapFlags(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	systest.CheckRefused(t, pair, map[string]string{
 		"-i rx0 --reason-map=":                             `xdpcap: --reason-map "": must not be empty; `,
-		"-i rx0 --reason-map reasons":                      "xdpcap: rx0 runs no XDP program that could be traced: omit --rx-capture, --program, --reason-map, and verdicts and run times (--verdict, --slower-than, in --trigger and --sample) to capture at its XDP hook\n",
+		"-i rx0 --reason-map reasons":                      "xdpcap: rx0 runs no XDP program that could be traced: omit --reason-map to capture at its XDP hook, or see where a program runs: xdpcap interfaces\n",
 		"-i rx0 --reason-map reasons --rx-capture entry":   "xdpcap: --reason-map: only packets that leave a program have its reason: add --rx-capture exit\n",
 		"--hook /sys/fs/bpf/none --reason-map reasons":     "xdpcap: --reason-map and --hook: a hook map has no reasons: trace the program that calls it, with -i\n",
 		"-i rx0 --reason-map reasons -Q out":               "xdpcap: -Q out and --reason-map: this flag is for received packets: ",
@@ -176,6 +176,6 @@ func TestReasonMapFlags(t *testing.T) {
 		"stats -i rx0 --by reason":                         "xdpcap: --by reason: name the map into which the program writes its reasons: add --reason-map\n",
 		"stats -i rx0 --by cause":                          "xdpcap: --by cause: must be verdict or reason\n",
 		"stats -i rx0 --reason-map reasons":                "xdpcap: rx0 runs no XDP program, and only a program gives reasons: omit --reason-map\n",
-		"stats --listen 127.0.0.1:0 --reason-map reasons":  "xdpcap: --reason-map needs a named interface: add -i NAME\n",
+		"stats --listen 127.0.0.1:0 --reason-map reasons":  "xdpcap: --reason-map needs a named interface: add -i rx0\n",
 	})
 }

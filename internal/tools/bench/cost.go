@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -76,6 +78,31 @@ func (l *lab) costs(programs []*program) (all []*row) {
 			})
 		}
 	}
+	// What top attaches at tc, and a command that counts the same there. top needs a terminal.
+	for _, what := range []string{"count --at tc --sizes --flows 10", "top"} {
+		for _, p := range programs {
+			args := append(append([]string{p.path}, strings.Fields(what)...), "-i", rxName)
+			t := tool{args: args, ready: "listening on"}
+			if what == "top" {
+				t = onTerminal(args, "ingress")
+			}
+			add(p, strings.Join(args, " "), programCost(what, "", shortSize), func(ctx context.Context) ([]float64, error) {
+				return l.ingressCost(ctx, t)
+			})
+		}
+	}
+	for _, what := range []string{"drops", "drops --flows 10", "drops --retransmits", "drops udp or arp"} {
+		for _, p := range programs {
+			args := append([]string{p.path, "drops", "-i", rxName, "--interval", "1h"}, strings.Fields(what)[1:]...)
+			t := tool{args: args, ready: "counting packets"}
+			add(p, t.commandLine(), programCost(what+": thrown away", "", shortSize), func(ctx context.Context) ([]float64, error) {
+				return l.dropsCost(ctx, t, thrownAwayFrame(shortSize))
+			})
+			add(p, t.commandLine(), programCost(what+": not thrown away", "", shortSize), func(ctx context.Context) ([]float64, error) {
+				return l.dropsCost(ctx, t, consumedFrame())
+			})
+		}
+	}
 	return all
 }
 
@@ -98,8 +125,7 @@ func (l *lab) captureCost(ctx context.Context, p *program, c *config, transport 
 			at, flags = ebpf.AttachTCXEgress, []string{"-Q", "out"}
 		}
 		find = func() (*ebpf.Program, error) { return l.attachedToTC(at) }
-		s.base, err = ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "Dual BSD/GPL",
-			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()}})
+		s.base, err = emptyAtTC()
 		opened.later(s.base.Close)
 		args = append(args, flags...)
 	case atHookMap:
@@ -127,6 +153,12 @@ func (l *lab) captureCost(ctx context.Context, p *program, c *config, transport 
 		opened.later(s.prog.Close)
 	}
 	return l.cost(ctx, s)
+}
+
+// emptyAtTC loads a program for tc that does nothing.
+func emptyAtTC() (*ebpf.Program, error) {
+	return ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "Dual BSD/GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()}})
 }
 
 // newTarget loads a program with a hook map.
@@ -196,6 +228,40 @@ func (l *lab) counterCost(ctx context.Context, t tool) ([]float64, error) {
 	}
 	defer prog.Close()
 	return l.programCost(ctx, prog, shortSize, mostRepeat)
+}
+
+// ingressCost measures the program that a command attaches at tc ingress.
+func (l *lab) ingressCost(ctx context.Context, t tool) ([]float64, error) {
+	p, err := startProcess(ctx, l.pair.Rx, t, toolCPU)
+	if err != nil {
+		return nil, err
+	}
+	defer p.stop()
+	base, err := emptyAtTC()
+	if err != nil {
+		return nil, err
+	}
+	defer base.Close()
+	prog, err := l.attachedToTC(ebpf.AttachTCXIngress)
+	if err != nil {
+		return nil, err
+	}
+	defer prog.Close()
+	return l.cost(ctx, &subject{prog: prog, base: base, frame: testnet.UDPFrame(shortSize, 0), repeat: mostRepeat})
+}
+
+// onTerminal is a command that runs on a pseudo-terminal, which shows ready.
+func onTerminal(args []string, ready string) (t tool) {
+	var words []string
+	for _, arg := range args {
+		words = append(words, escape.ShellWord(arg))
+	}
+	// exec: a signal to the group of script reaches the command.
+	t = tool{args: []string{"script", "-qfec", "TERM=xterm exec " + strings.Join(words, " "), nowhere}, ready: ready}
+	if _, err := exec.LookPath("script"); err != nil {
+		t.missing = "script of util-linux is not installed"
+	}
+	return t
 }
 
 // copyCost measures a receiver that copies.

@@ -56,6 +56,29 @@ func (l *lab) stackCost(ctx context.Context, p *program, c *config, transport st
 	return all, ctx.Err()
 }
 
+// dropsCost measures what the command drops adds to a packet's time in the stack.
+func (l *lab) dropsCost(ctx context.Context, t tool, frame []byte) (all []float64, err error) {
+	repeat := repeatFor(shortSize, 0)
+	for len(all) < l.runs {
+		without, err := l.passToStack(frame, repeat, stackRuns)
+		if err != nil {
+			return nil, err
+		}
+		process, err := startProcess(ctx, l.pass.pair.Rx, t, toolCPU)
+		if err != nil {
+			return nil, err
+		}
+		with, err := l.passToStack(frame, repeat, stackRuns)
+		if err := errors.Join(err, process.stop()); err != nil {
+			return nil, err
+		}
+		for i := range with {
+			all = append(all, with[i]-without[i])
+		}
+	}
+	return all, ctx.Err()
+}
+
 // besideDrops passes packets to the stack while a tool runs, and returns its counts, too.
 func (l *lab) besideDrops(ctx context.Context, t tool, frame []byte, repeat int) (ns []float64, n counts, err error) {
 	process, err := startProcess(ctx, l.pass.pair.Rx, t, toolCPU)

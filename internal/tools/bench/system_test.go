@@ -269,6 +269,10 @@ func TestStackCost(t *testing.T) {
 			t.Logf("%s, %s: %.0f ns", c.what, transport, all)
 		}
 	}
+	drops := tool{args: []string{path, "drops", "-i", rxName, "udp"}, ready: "counting packets"}
+	if all, err := l.dropsCost(t.Context(), drops, thrownAwayFrame(shortSize)); err != nil || len(all) != stackRuns || slices.Max(all) <= 0 {
+		t.Errorf("drops: %v ns, %v", all, err)
+	}
 	if _, err := l.captureCost(t.Context(), &program{path: path, help: "none"}, &config{place: atStack}, perf); err == nil {
 		t.Error("an xdpcap without --drops was measured")
 	}

@@ -1,6 +1,7 @@
 // Command demo shows a capture on a network of its own: it makes two network
 // namespaces, runs xdpcap in one of them while traffic comes from the other,
-// and shows what is in the file. It needs root; make run starts it.
+// and shows what is in the file. Into a file.svg it draws what a capture and top
+// show on a terminal. It needs root; make run and make picture start it.
 package main
 
 import (
@@ -40,6 +41,9 @@ func main() {
 func run(xdpcap, file string, flags []string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("needs root, for network namespaces and XDP: use sudo")
+	}
+	if strings.HasSuffix(file, ".svg") {
+		return errors.Join(picture(xdpcap, file), giveBack(file))
 	}
 	if err := record(xdpcap, file, flags); err != nil {
 		return err

@@ -23,10 +23,10 @@ var quick = []row{
 	// Captures and tracing.
 	{pkg: "internal/systest/commandline", tests: `TestGenericMode`},
 	{pkg: "internal/systest/capture", tests: `TestNetworkCard TestHookMap`},
-	{pkg: "internal/systest/trace", tests: `TestEntryAndExit TestTailCall`},
+	{pkg: "internal/systest/trace", tests: `TestEntryAndExit TestTailCall TestReplayOfCapture TestReplayOutlet`},
 
 	// The counter commands.
-	{pkg: "internal/systest/counters", tests: `TestCountDirections TestLatencyTrace TestMonitor TestBenchProgramCommand`},
+	{pkg: "internal/systest/counters", tests: `TestCountDirections TestLatencyTrace TestMonitor TestReplayMeasure`},
 	{pkg: "internal/systest/drops", tests: `TestDrops`},
 	{pkg: "internal/systest/counters", only: "6.1", tests: `TestCounterPrograms`},
 
@@ -60,7 +60,7 @@ var quickOnARM64 = []row{
 var more = []row{
 	{pkg: "capture", tests: `TestAlarm TestAlarmUnsure TestSilence TestInterrupted TestImmediate TestFilling
 		TestOpenChoosesRingsAgain TestRingsLater TestLossWithoutRing TestLossAtEnd TestSecondSession
-		TestBlindFromTheBeginning TestTracersEnd TestTracedHead TestPacketInsideAtEnd`},
+		TestBlindFromTheBeginning TestTracedHead TestPacketInsideAtEnd`},
 	{pkg: "capture/internal/ring", tests: `TestRingAlarm TestRingInterrupted TestRingLateCPU
 		TestRingExchange TestPerfRing TestPerfTransportCPUs TestSharedRing TestTransportAuto
 		TestRingsGone`},
@@ -85,18 +85,24 @@ var more = []row{
 		TestFlowBounds TestFlowTraffic TestFlowOverflow TestHotPath TestLongestPath
 		TestBucketsInKernel TestRuntime TestLatencyErrors TestProbeCost TestTracersLeave TestEtherTypesAreBounded TestEtherTypesMakeRoom TestActionsMillion
 		TestActionsTrace TestProtocolsTrace TestProtocolsMillion TestGone`},
-	{pkg: "internal/bench", tests: `TestMeasure TestMeasureChangesLater TestMeasureOwnPackets TestMeasureRefused`},
+	{pkg: "internal/systest/capture", tests: `TestFragments`},
+	{pkg: "internal/replay", tests: `TestReplay TestReplayAgainst TestMeasure TestMeasureChangesLater TestMeasureOwnPackets TestMeasureRefused`},
 	{pkg: "internal/meter", tests: `TestCPUMap TestCPUMapVerdicts TestCPUMapFull TestMemDisconnect TestRedirectToDownDevice
 		TestRedirectThroughDevmap TestBulkTx TestAttachFailed TestTracepointsRestricted
 		TestTracepointsPerCPU TestAbsence TestKernelTracepoints`},
 
 	{pkg: "internal/meter", only: "6.12", tests: `TestCasesMakeRoom TestMemConnect`},
 
-	{pkg: "internal/drops", tests: `TestLossAbove TestLossWithoutDevice TestLossAtHooks TestRenamed TestFullCPUMap
+	{pkg: "internal/drops", tests: `TestWay TestWayTraced TestWayOfTCP TestWayAbove TestLossInNamespace TestLossAtXDPElsewhere TestComesBack
+		TestLossAbove TestLossWithoutDevice TestLossAtHooks TestRenamed TestFullCPUMap
 		TestGenericTx TestFlowsOfLosses TestFlowsOfNoLosses TestFlowsWithoutRoom TestHarmless TestUnknownVLAN
-		TestLabOfCards TestQueues TestSockets TestStackOthers TestFragments
-		TestStackFirstNamespace TestStackForgets TestVisibleHere TestCheck TestListeners`},
-	{pkg: "internal/drops", only: "6.12", tests: `TestFirewallOut TestLossOfGenericTx TestQueuesOfCard`},
+		TestLabOfCards TestSockets TestStackOthers TestFragments
+		TestStackFirstNamespace TestStackForgets TestVisibleHere TestCheck TestListeners
+		TestRetransmits TestRetransmitsOfOthers TestRetransmitsUnknown`},
+	{pkg: "internal/drops/lab", tests: `TestCauses TestCausesOfMachine`},
+	{pkg: "internal/drops", only: "6.12", tests: `TestFirewallOut TestLossOfGenericTx`},
+	{pkg: "internal/proc", tests: `TestQueues`},
+	{pkg: "internal/proc", only: "6.12", tests: `TestQueuesOfCard`},
 
 	{pkg: "internal/attach", tests: `TestRefusedByDriver TestRefusedAsUnsupported TestAttachBusy
 		TestCloseBesideCopy TestCheck`},
@@ -120,7 +126,7 @@ var more = []row{
 		TestCPUGoesAndComesBack TestPromiscuous TestFilterSelectsWhatTcpdumpDoes TestVLANAware
 		TestFirst TestSampleFlows TestSampleVerdicts`},
 	{pkg: "internal/systest/files", tests: `TestInterfaceDeleted TestKilled`},
-	{pkg: "internal/systest/commandline", tests: `TestGenericFallback TestProbe TestTracingRefused TestAtTCInstead`},
+	{pkg: "internal/systest/commandline", tests: `TestGenericFallback TestProbe TestTracingRefused TestAtTCInstead TestTopTraced`},
 	{pkg: "internal/systest/trace", tests: `TestStackBesideCapture TestStackBehindTrace`},
 	{pkg: "internal/systest/capture", only: "6.1", tests: `TestClockIsSet TestPromiscuousForbidden TestSomeInterfacesLeave TestDispatcherChanges`},
 	{pkg: "internal/systest/capture", only: "6.12", tests: `TestAccountOfEverything TestMaxRate TestCardPackets
@@ -129,7 +135,7 @@ var more = []row{
 	{pkg: "internal/systest/commandline", only: "6.12", tests: `TestWithoutJIT TestExtcapVerdicts`},
 	{pkg: "internal/systest/capture", tests: `TestDirections TestSent TestSentTag TestDirectionFilter TestDirectionsBesideProgram
 		TestKilledAtEgress TestEgressLeaves TestUnfinishedChecksums`},
-	{pkg: "internal/systest/capture", tests: `TestGiveWay TestGiveWayToOthersOnly TestAnyAbove TestPatternsTraced TestOwnProgramLeaves
+	{pkg: "internal/systest/capture", tests: `TestGiveWay TestGiveWayToOthersOnly TestAnyAbove TestOrdinaryTraffic TestPatternsTraced TestOwnProgramLeaves
 		TestTracedProgramLeaves TestDispatcherHidden TestHookMapSlotTaken TestHookMapOwnerLeaves
 		TestHookMapErrors TestHookMapInUse TestHookMapVerdictThenSampling TestHookMapOwners
 		TestHookMapElsewhere`},
@@ -152,7 +158,7 @@ var more = []row{
 	{pkg: "internal/systest/counters", only: "6.12", tests: `TestCountersDispatcherChanges TestMonitorFollows TestSeveralInterfaces
 		TestDriverLosesCounter`},
 	{pkg: "internal/systest/trace", tests: `TestReasonMapOfDrops`},
-	{pkg: "internal/systest/drops", tests: `TestStackDrops TestStackDropsTraced TestDropsCheck`},
+	{pkg: "internal/systest/drops", tests: `TestStackDrops TestStackDropsAny TestStackDropsTraced TestDropsCheck`},
 
 	// Privileges.
 	{pkg: "internal/systest/privileges", tests: `TestInside TestInsideRead TestCountersKeepEgress TestCapabilities TestLimits`},

@@ -44,6 +44,7 @@ func guestMain() {
 func mountAll() error {
 	for _, m := range []struct{ kind, at string }{
 		{"devtmpfs", "/dev"},
+		{"devpts", "/dev/pts"},
 		{"proc", "/proc"},
 		{"sysfs", "/sys"},
 		{"bpf", "/sys/fs/bpf"},
@@ -106,6 +107,10 @@ func text(err error) string {
 // loadModules loads the modules in the order of their names, so that each comes after its
 // dependencies.
 func loadModules() error {
+	// Else every namespace has a tunnel of each kind.
+	if err := os.WriteFile("/proc/sys/net/core/fb_tunnels_only_for_init_net", []byte("1"), 0); err != nil {
+		return err
+	}
 	files, _ := filepath.Glob("/" + moduleDir + "/*")
 	for _, path := range files {
 		data, err := os.ReadFile(path)

@@ -10,11 +10,14 @@ import (
 )
 
 // wanted are the modules of the interfaces that tests make, of the virtual machine's own
-// interfaces, for kernels without tcx of clsact, and of the state of sockets. A module that is
-// built into the kernel needs no loading.
+// interfaces, for kernels without tcx of clsact, of the state of sockets, and of the queues, rules
+// and protocols that lose packets in tests. A module that is built into the kernel needs no
+// loading.
 var wanted = []string{"veth", "bridge", "bonding", "team", "vrf", "8021q", "macvlan", "tun", "dummy", "ifb", "vmxnet3",
 	"virtio_pci", "virtio_net",
-	"sch_ingress", "sch_tbf", "cls_bpf", "tcp_diag"}
+	"sch_ingress", "sch_tbf", "cls_bpf", "tcp_diag",
+	"sch_htb", "sch_fq", "sch_fq_codel", "sch_netem", "nf_tables", "nft_nat", "nft_reject_inet", "nft_chain_nat",
+	"vxlan", "ipip", "ip_gre", "xfrm_user"}
 
 // optional are modules that only some of the kernels have.
 var optional = []string{"xsk_diag"}

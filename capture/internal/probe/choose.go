@@ -1,0 +1,143 @@
+package probe
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/xdpcap/xdpcap/capture/packet"
+	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// At is the hook at which received packets are captured.
+type At int
+
+// Package capture documents them, and those of the other choices here.
+const (
+	AtXDP At = iota
+	AtIngress
+	AtAuto
+)
+
+var atNames = [...]string{"xdp", "tc", "auto"}
+
+func (a At) String() string {
+	if a < 0 || int(a) >= len(atNames) {
+		return fmt.Sprintf("at %d", int(a))
+	}
+	return atNames[a]
+}
+
+// ParseAt reads where to capture.
+func ParseAt(s string) (At, error) {
+	if i := slices.Index(atNames[:], s); i >= 0 {
+		return At(i), nil
+	}
+	return 0, fmt.Errorf("place to capture at %q: must be xdp, tc or auto", s)
+}
+
+// A Point is an interface to capture on, or a hook map, with the filter for it.
+type Point struct {
+	Interface xdp.Interface // for a hook map it has a name only
+	Filter    attach.Filter // for received packets
+	Sent      attach.Filter // for sent packets
+
+	Yielded bool // the session has detached its own XDP program for those of others
+}
+
+// Choose chooses how to capture at each point. The caller closes them, even after an error.
+func (o *Options) Choose(points []Point) (hooks []Hook, err error) {
+	for _, p := range points {
+		at, err := o.ChooseAt(p)
+		hooks = append(hooks, at...)
+		if err != nil {
+			return hooks, err
+		}
+	}
+	return hooks, nil
+}
+
+// ChooseAt chooses the hooks at one point: those for received packets come first.
+func (o *Options) ChooseAt(p Point) (hooks []Hook, err error) {
+	if o.StackDrops {
+		return newDropHooks(p, o)
+	}
+	if o.Direction != packet.Out {
+		if hooks, err = o.receivingHooks(p); err != nil {
+			return hooks, err
+		}
+	}
+	if o.Direction == packet.In {
+		return hooks, nil
+	}
+	if o.Direction == packet.Out && o.Stamp.IsCards() {
+		return hooks, errkind.Errorf(ErrNoStamp, "time stamps of the type %v: the card stamps packets that %s receives, not those that it sends", o.Stamp, p.Interface.Name)
+	}
+	return append(hooks, newEgressHook(p)), nil
+}
+
+func (o *Options) receivingHooks(p Point) ([]Hook, error) {
+	if o.isPastXDP(p) {
+		return []Hook{newIngressHook(p, o)}, nil
+	}
+	q, err := o.question(p)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.isTraced(p):
+		return newTraceHooks(p, o)
+	case o.HookMap != "":
+		return []Hook{newTailCallHook(p, o)}, nil
+	}
+	return []Hook{newXDPHook(p, o, q)}, nil
+}
+
+// isPastXDP reports whether packets are captured at tc ingress at a point.
+func (o *Options) isPastXDP(p Point) bool {
+	if p.Yielded {
+		return len(p.Interface.Programs) == 0 || WhyUntraceable(p.Interface) != nil
+	}
+	if o.At != AtAuto {
+		return o.At == AtIngress
+	}
+	return !o.NeedsXDP && !o.isTraced(p) && support.PrefersTC(p.Interface)
+}
+
+// OrPastXDP makes an error of attaching at XDP an xdp.ErrNotAtXDP if AtIngress is possible there.
+func (o *Options) OrPastXDP(ifi xdp.Interface, err error) error {
+	if o.NeedsXDP || support.AtTC(ifi).Answer == support.No {
+		return err
+	}
+	return errkind.Errorf(xdp.ErrNotAtXDP, "%w", err)
+}
+
+// isTraced reports whether a running program is traced at a point.
+func (o *Options) isTraced(p Point) bool {
+	return o.HookMap == "" && (len(p.Interface.Programs) > 0 || len(o.Hooks) > 0 || len(o.Targets) > 0)
+}
+
+// newSource describes a hook on an interface.
+func newSource(ifi xdp.Interface, hook packet.Hook) packet.Source {
+	return packet.Source{
+		Name:   ifi.Name,
+		Hook:   hook,
+		Index:  ifi.Index,
+		Alias:  ifi.Alias,
+		Driver: ifi.Driver,
+		MAC:    ifi.MAC,
+		Speed:  ifi.Speed,
+	}
+}
+
+// WhyUntraceable returns why a program on an interface cannot be traced, or nil.
+func WhyUntraceable(ifi xdp.Interface) error {
+	targets, err := xdp.Targets(ifi, nil)
+	for _, target := range targets {
+		target.Prog.Close()
+		err = cmp.Or(err, support.TryProgram(target.ID))
+	}
+	return err
+}

@@ -1,0 +1,164 @@
+// Package probe loads the programs of bpf/sampler.c, and attaches them: at XDP, around a running
+// XDP program, in a hook map, at tc, and where packets get lost.
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/packet"
+	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A Hook is where on an interface a session samples packets. Each kind is in its own file,
+// hook_NAME.go, and Options.Choose chooses among them. Each method is called once, and in this
+// order. There are four exceptions: Sources may be called at any time. While the hook is attached,
+// Check is called again and again. Another goroutine may call Check and Detach, but only one at a
+// time. After an error, only Detach and Close are called.
+type Hook interface {
+	// Sources returns the hook's sources, in the order in which a packet passes them. Their modes
+	// and programs are known once the hook is attached.
+	Sources() []packet.Source
+	// Load loads the programs. first is the index of the hook's first source in the session, index
+	// the hook's own.
+	Load(k *Sampler, first, index uint32) error
+	// Attach starts sampling.
+	Attach() error
+	// Check returns nil, or an error with the reason why the hook no longer sees its packets: an
+	// xdp.ErrGone, or another change of the hook.
+	Check() error
+	// Detach stops sampling. It also works after Attach has failed halfway.
+	Detach() error
+	// Close releases the programs.
+	Close() error
+}
+
+// An Asker is a hook whose program requests metadata about packets from the card.
+type Asker interface{ Card() Card }
+
+// AttachAll starts sampling at all hooks. After an error some of them are attached.
+func AttachAll(hooks []Hook) error {
+	for _, h := range hooks {
+		if err := h.Attach(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DetachAll stops sampling, in the opposite order.
+func DetachAll(hooks []Hook) error {
+	var errs []error
+	for _, h := range slices.Backward(hooks) {
+		errs = append(errs, h.Detach())
+	}
+	return errors.Join(errs...)
+}
+
+// EndAll detaches hooks, and returns when all their programs have ended.
+func (k *Sampler) EndAll(hooks []Hook) error {
+	return errors.Join(DetachAll(hooks), k.AwaitEnd())
+}
+
+// CloseAll releases the programs of all hooks.
+func CloseAll(hooks []Hook) error {
+	var errs []error
+	for _, h := range hooks {
+		errs = append(errs, h.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// An interfaceHook is the common part of the hooks at an interface: programs that are attached
+// together, and one source.
+type interfaceHook struct {
+	ifi      xdp.Interface
+	filter   attach.Filter
+	Source   packet.Source
+	Programs []*ebpf.Program
+	attached *attach.Attachment // nil = not attached
+}
+
+func newInterfaceHook(ifi xdp.Interface, f attach.Filter, at packet.Hook) interfaceHook {
+	return interfaceHook{ifi: ifi, filter: f, Source: newSource(ifi, at)}
+}
+
+func (h *interfaceHook) Sources() []packet.Source { return []packet.Source{h.Source} }
+
+// add loads a program. tried is its purpose, for an error.
+func (h *interfaceHook) add(k *Sampler, tried string, l Loading) error {
+	l.filter = h.filter
+	p, err := k.Load(l)
+	if err != nil {
+		return support.ExplainLoad(tried, err)
+	}
+	return h.take(p)
+}
+
+// take adds a loaded program. The source has the name of the first one.
+func (h *interfaceHook) take(p *ebpf.Program) (err error) {
+	if h.Programs = append(h.Programs, p); len(h.Programs) == 1 {
+		h.Source.Sampler, err = identify(p)
+	}
+	return err
+}
+
+func (h *interfaceHook) Check() error { return h.attached.Check() }
+
+func (h *interfaceHook) Detach() error { return h.attached.Close() }
+
+func (h *interfaceHook) Close() error { return closePrograms(h.Programs...) }
+
+// identify reads the id and the name of a program from the kernel.
+func identify(p *ebpf.Program) (packet.Program, error) {
+	identity, err := xdp.Identify(p)
+	if err != nil {
+		return packet.Program{}, fmt.Errorf("ask for the sampling program's id: %w", err)
+	}
+	return identity, nil
+}
+
+func closePrograms(programs ...*ebpf.Program) error {
+	var errs []error
+	for _, p := range programs {
+		errs = append(errs, p.Close()) // Close accepts a nil program
+	}
+	return errors.Join(errs...)
+}
+
+// PrepareSlots makes a hook's slots ready for another program after the last one was detached. It
+// removes the decisions about packets that were in a traced program at that time. It passes the
+// losses of each slot on each CPU to lost, so that they are not reported before a packet of the
+// next program. And it sets the packet ids to go on where they ended: a traced program counts them
+// in another place than ours.
+func (k *Sampler) PrepareSlots(number int, slots []int, lost func(slot int, byCPU []uint64)) error {
+	seen := make([]uint64, ebpf.MustPossibleCPU())
+	for _, slot := range slots {
+		perCPU, err := k.PerCPU(slot)
+		if err != nil {
+			return err
+		}
+		byCPU := make([]uint64, len(perCPU))
+		for cpu := range perCPU {
+			byCPU[cpu], seen[cpu] = perCPU[cpu].Lost, max(seen[cpu], perCPU[cpu].Seen)
+		}
+		lost(slot, byCPU)
+	}
+	var perCPU []kernel.SamplerPassage
+	if err := k.Maps[kernel.SamplerMapPassages].Lookup(uint32(number), &perCPU); err != nil {
+		return fmt.Errorf("read what the tracers note: %w", err)
+	}
+	for cpu := range perCPU {
+		perCPU[cpu].Decision, perCPU[cpu].Packets = 0, max(perCPU[cpu].Packets, seen[cpu])
+	}
+	if err := k.Maps[kernel.SamplerMapPassages].Put(uint32(number), perCPU); err != nil {
+		return fmt.Errorf("clear what the tracers note: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package probe
+
+import (
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/packet"
+	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/tc"
+)
+
+// A TCHook is a program where an interface hands packets to the stack, or gets them from it. It
+// runs before the other programs there and does not affect packets.
+type TCHook struct {
+	interfaceHook
+	name string // of the program
+	at   tc.Direction
+	own  Constants // set in this program only; nil unless hashes are requested
+}
+
+func newEgressHook(p Point) *TCHook {
+	return &TCHook{newInterfaceHook(p.Interface, p.Sent, packet.Egress), kernel.SamplerProgXdpcapEgress, tc.Egress, nil}
+}
+
+// newIngressHook returns a hook for the packets that an interface has received, including those
+// that tc has redirected to it. The kernel has merged these packets into larger ones (GRO), and
+// removed VLAN tags, which the program puts into its records.
+func newIngressHook(p Point, o *Options) *TCHook {
+	h := &TCHook{newInterfaceHook(p.Interface, p.Filter, packet.Ingress), kernel.SamplerProgXdpcapIngress, tc.Ingress, nil}
+	if o.Hash {
+		h.own = question{hash: true}.constants()
+	}
+	return h
+}
+
+// Card returns the kind of the packets' hashes, if they are requested.
+func (h *TCHook) Card() Card {
+	if h.own == nil {
+		return Card{}
+	}
+	return Card{Hashes: hashKind(&h.ifi)}
+}
+
+func (h *TCHook) Load(k *Sampler, first, index uint32) error {
+	with, err := k.companions(&h.Source)
+	if err != nil {
+		return err
+	}
+	return h.add(k, "load the sampling program", Loading{Name: h.name, First: first, Index: index, with: with, Own: h.own})
+}
+
+func (h *TCHook) Attach() (err error) {
+	if h.attached, err = attach.TC(h.ifi, h.Programs[0], h.at); err != nil {
+		return err
+	}
+	h.Source.Attached, h.Source.NetAdmin = h.attached.How, h.attached.NeedsNetAdmin
+	return nil
+}

@@ -1,0 +1,169 @@
+package probe
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/packet"
+	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A TraceHook traces a running XDP program by fentry and, if exits are recorded, by fexit.
+type TraceHook struct {
+	interfaceHook // the source is not used
+	target        xdp.Target
+	traced        Constants // which of the target's packets are recorded
+	atExit        bool      // Options.FilterAtExit
+
+	reasonMap string // Options.ReasonMap
+
+	// fentry decides which packets are recorded at entry and exit, so it is loaded even if only
+	// exits are recorded.
+	fentry, fexit *ebpf.Program
+	// The sources at entry and exit; nil if not recorded.
+	entry, exit *packet.Source
+}
+
+// newTraceHooks finds the programs to trace on an interface.
+func newTraceHooks(p Point, o *Options) (hooks []Hook, err error) {
+	if o.Sink || o.Mode != packet.Auto && !p.Yielded {
+		return nil, errkind.Errorf(ErrTraced, "%s is captured by tracing its XDP program: a sink or "+
+			"an XDP mode is not possible", p.Interface.Name)
+	}
+	traced, err := xdp.Traced(p.Interface)
+	if err != nil {
+		return nil, err
+	}
+	targets, err := xdp.Targets(p.Interface, o.Targets)
+	if err != nil {
+		return nil, err
+	}
+	for _, target := range targets {
+		h := &TraceHook{
+			interfaceHook: interfaceHook{ifi: p.Interface, filter: p.Filter}, target: target, traced: traced,
+			atExit: o.FilterAtExit, reasonMap: o.ReasonMap,
+		}
+		if len(o.Hooks) == 0 || slices.Contains(o.Hooks, packet.Entry) {
+			h.entry = h.newSource(p.Interface, packet.Entry)
+		}
+		if slices.Contains(o.Hooks, packet.Exit) {
+			h.exit = h.newSource(p.Interface, packet.Exit)
+		}
+		hooks = append(hooks, h)
+	}
+	return hooks, nil
+}
+
+func (h *TraceHook) newSource(ifi xdp.Interface, at packet.Hook) *packet.Source {
+	s := newSource(ifi, at)
+	s.Target = h.target.Program
+	return &s
+}
+
+func (h *TraceHook) Sources() (sources []packet.Source) {
+	for _, s := range []*packet.Source{h.entry, h.exit} {
+		if s != nil {
+			sources = append(sources, *s)
+		}
+	}
+	return sources
+}
+
+func (h *TraceHook) Load(k *Sampler, first, index uint32) (err error) {
+	defer h.target.Prog.Close() // the loaded tracers hold a reference of their own
+	entry, err := h.companions(k, packet.Entry)
+	if err != nil {
+		return err
+	}
+	exit, err := h.companions(k, packet.Exit)
+	if err != nil {
+		return err
+	}
+	k.closes = true
+	atEntry := Loading{Name: kernel.SamplerProgXdpcapFentry, First: first, Index: index, with: entry}
+	atExit := Loading{
+		Name: kernel.SamplerProgXdpcapFexit, First: first, Index: index, with: exit,
+		Own: Constants{kernel.SamplerVarSendingTx: h.runsAtInterface()},
+	}
+	if h.atExit {
+		atExit.filter = h.filter
+	} else {
+		atEntry.filter = h.filter
+	}
+	if h.fentry, err = h.loadTracer(k, atEntry, h.entry); err != nil || h.exit == nil && exit.isNone() {
+		return err
+	}
+	if h.exit != nil && h.entry != nil {
+		atExit.First++
+	}
+	if h.exit != nil && h.reasonMap != "" {
+		reasons, err := xdp.OpenReasonMap(h.reasonMap, h.target)
+		if err != nil {
+			return err
+		}
+		defer reasons.Close() // the loaded tracer holds a reference of its own
+		atExit.reasons = reasons
+		h.exit.ReasonText = func(r packet.Reason) string { return reasons.Reason(uint32(r)) }
+	}
+	h.fexit, err = h.loadTracer(k, atExit, h.exit)
+	return err
+}
+
+// companions returns the companions at entry or exit, even if that is not recorded.
+func (h *TraceHook) companions(k *Sampler, at packet.Hook) (companions, error) {
+	return k.companions(h.newSource(h.ifi, at))
+}
+
+// loadTracer loads a tracer. Its source is nil if its packets are not recorded.
+func (h *TraceHook) loadTracer(k *Sampler, l Loading, of *packet.Source) (*ebpf.Program, error) {
+	own := Constants{
+		kernel.SamplerVarRecordingEntry: h.entry != nil,
+		kernel.SamplerVarRecordingExit:  h.exit != nil,
+	}
+	maps.Copy(own, h.traced)
+	maps.Copy(own, l.Own)
+	l.Own = own
+	l.Adjust = func(spec *ebpf.ProgramSpec) {
+		spec.AttachTarget = h.target.Prog
+		spec.AttachTo = h.target.Function
+	}
+	p, err := k.Load(l)
+	if err != nil {
+		return nil, support.ExplainTracer(err, h.target.Program)
+	}
+	if of != nil {
+		of.Sampler, err = identify(p)
+	}
+	return p, err
+}
+
+// Tracers are in the order in which they are attached and detached. fentry is attached last, so
+// that every recorded exit has its entry. fexit is detached first: the kernel skips it for a packet
+// that is in the program meanwhile, so fentry's decision about that packet stays. If fentry went
+// first, fexit would record the next packet by that decision.
+func (h *TraceHook) Tracers() []*ebpf.Program {
+	if h.fexit == nil {
+		return []*ebpf.Program{h.fentry}
+	}
+	return []*ebpf.Program{h.fexit, h.fentry}
+}
+
+// Attach lets Check find out whether the program still runs at the interface. If the program was
+// chosen by its id and runs elsewhere, Check only reports whether the interface exists: the tracers
+// keep the program alive, and the kernel does not report whether a map still holds it.
+func (h *TraceHook) Attach() (err error) {
+	h.attached, err = attach.Trace(h.ifi, h.target, h.Tracers()...)
+	return err
+}
+
+// runsAtInterface reports whether the program was found at the interface. A program chosen by its
+// id may run elsewhere, such as in a devmap.
+func (h *TraceHook) runsAtInterface() bool { return h.target.At != (xdp.Program{}) }
+
+func (h *TraceHook) Close() error { return closePrograms(h.fentry, h.fexit, h.target.Prog) }

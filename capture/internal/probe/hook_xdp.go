@@ -1,0 +1,101 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/packet"
+	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// An XDPHook is our own program at the XDP hook of an interface that has no XDP program yet.
+type XDPHook struct {
+	interfaceHook
+	mode    packet.Mode
+	verdict packet.Verdict // the program's return value for every packet
+	asks    question       // the metadata that the program requests from the card
+	stamps  *CardStamps    // nil = packets have only the host's stamps; its methods then do nothing
+	options *Options
+}
+
+func newXDPHook(p Point, o *Options, q question) *XDPHook {
+	h := &XDPHook{interfaceHook: newInterfaceHook(p.Interface, p.Filter, packet.XDP), mode: o.Mode, verdict: packet.Pass, asks: q, options: o}
+	if len(o.Patterns) > 0 && o.Mode == packet.Auto && p.Interface.Driver == "bonding" {
+		h.mode = packet.Generic // in native mode the program would run in the bond's devices, which have hooks of their own
+	}
+	if o.Sink {
+		h.verdict = packet.Drop
+	}
+	if q.time {
+		h.stamps = &CardStamps{Kind: o.Stamp, notice: o.Notice}
+	}
+	return h
+}
+
+// Card returns the metadata from the card; zero if the program requests none.
+func (h *XDPHook) Card() Card {
+	if h.asks.isNone() {
+		return Card{}
+	}
+	return Card{Stamps: h.stamps, Hashes: hashKind(&h.ifi)}
+}
+
+func (h *XDPHook) Load(k *Sampler, first, index uint32) (err error) {
+	with, err := k.companions(&h.Source)
+	if err != nil {
+		return err
+	}
+	l := Loading{Name: kernel.SamplerProgXdpcapXdp, First: first, Index: index, filter: h.filter, with: with, Own: Constants{kernel.SamplerVarVerdict: uint32(h.verdict)}}
+	var p *ebpf.Program
+	if !h.asks.isNone() {
+		asking := l
+		asking.Name, asking.Own = kernel.SamplerProgXdpcapCard, maps.Clone(l.Own)
+		maps.Copy(asking.Own, h.asks.constants())
+		asking.Adjust = func(spec *ebpf.ProgramSpec) { bind(spec, h.ifi.Index) }
+		p, err = k.Load(asking)
+		if err != nil && !h.asks.time && !xdp.HasGone(h.ifi.Index) {
+			k.Options.Notice(fmt.Errorf("packets of %s come without the card's %s: load the program that asks for it: %w", h.ifi.Name, strings.Join(h.asks.names(), ", "), err))
+			h.asks = question{}
+		}
+	}
+	if h.asks.isNone() {
+		p, err = k.Load(l)
+	}
+	if err != nil {
+		return support.ExplainLoad("load the sampling program", err)
+	}
+	h.Source.Asked = h.asks.names()
+	if err := h.take(p); err != nil || h.stamps == nil {
+		return err
+	}
+	return h.stamps.open(&h.ifi)
+}
+
+func (h *XDPHook) Attach() (err error) {
+	if h.attached, err = attach.XDP(h.ifi, h.Programs[0], h.mode); err != nil {
+		return h.options.OrPastXDP(h.ifi, err)
+	}
+	h.Source.Mode = h.attached.Mode
+	if off := h.attached.SwitchedOff; off != nil {
+		h.options.Notice(fmt.Errorf("attaching has switched off %v until the capture ends", off))
+	}
+	return h.stamps.begin(&h.ifi)
+}
+
+func (h *XDPHook) Detach() error { return errors.Join(h.stamps.end(), h.interfaceHook.Detach()) }
+
+func (h *XDPHook) Close() error { return errors.Join(h.stamps.Close(), h.interfaceHook.Close()) }
+
+// HasSwitchedOff reports whether attaching has switched off LRO or hardware GRO, which join packets
+// before XDP.
+func (h *XDPHook) HasSwitchedOff() bool { return h.attached != nil && h.attached.SwitchedOff != nil }
+
+// AttachAgain attaches the program again, which the driver has lost.
+func (h *XDPHook) AttachAgain() error { return h.attached.Again() }

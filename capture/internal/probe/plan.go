@@ -1,0 +1,136 @@
+package probe
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/packet"
+	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// allInterfaces is the name of the source of what the stack throws away at any interface.
+const allInterfaces = "any"
+
+// Points looks up the interfaces and compiles the filter for each.
+func (o *Options) Points() (points []Point, err error) {
+	if o.Comes {
+		return nil, nil // they come one by one
+	}
+	if o.StackDrops && len(o.Patterns) > 0 {
+		points = []Point{{Interface: xdp.Interface{Name: allInterfaces}}}
+	}
+	if o.HookMap != "" {
+		points = []Point{{Interface: xdp.Interface{Name: o.HookMap}}}
+	}
+	named, err := o.NamedInterfaces()
+	if err != nil {
+		return nil, err
+	}
+	for _, ifi := range named {
+		points = append(points, Point{Interface: ifi})
+	}
+	for i := range points {
+		if err := o.Compile(&points[i]); err != nil {
+			return nil, err
+		}
+	}
+	return points, nil
+}
+
+// Compile compiles the filter for one interface, because "ip broadcast" depends on its netmask, and
+// for each direction, because of "inbound" and "outbound". With two directions, the filter may
+// reject all packets of one of them.
+func (o *Options) Compile(p *Point) (err error) {
+	received, sent, err := o.classicFilters(p)
+	if err != nil {
+		return err
+	}
+	const headBytes = int(kernel.SamplerHeadLimitHEAD_BYTES)
+	if p.Filter, err = attach.NewFilter(received, headBytes); err != nil {
+		return err
+	}
+	p.Sent, err = attach.NewFilter(sent, headBytes)
+	return err
+}
+
+// classicFilters returns the filters as classic BPF; nil = every packet.
+func (o *Options) classicFilters(p *Point) (received, sent []bpf.RawInstruction, err error) {
+	if o.FilterProgram != nil || o.Filter == "" {
+		return o.FilterProgram, o.FilterProgram, nil
+	}
+	of := filter.Options{VLANAware: o.VLANAware, Fragments: o.Fragments, Outbound: o.Direction == packet.Out}
+	if p.Interface.Index != 0 { // packets of a hook map may be from any interface
+		if of.Netmask, err = p.Interface.Netmask(); err != nil {
+			return nil, nil, err
+		}
+	}
+	switch o.Direction {
+	case packet.In:
+		received, err = filter.CompileRaw(o.Filter, of)
+	case packet.Out:
+		sent, err = filter.CompileRaw(o.Filter, of)
+	default:
+		received, sent, err = filter.CompileBoth(o.Filter, of)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("filter expression: %w", err)
+	}
+	return received, sent, nil
+}
+
+// NamedInterfaces looks up Options.Interfaces.
+func (o *Options) NamedInterfaces() (all []xdp.Interface, err error) {
+	for _, name := range o.Interfaces {
+		ifi, err := xdp.EthernetInterface(name)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(all, func(other xdp.Interface) bool { return other.Index == ifi.Index }) {
+			return nil, fmt.Errorf("interface %s is given twice", ifi.Name)
+		}
+		all = append(all, ifi)
+	}
+	return all, nil
+}
+
+// LowestFirst sorts objects at interfaces, of which index returns the index, so that an interface
+// comes before those above it, such as its bridge: the kernel attaches no program below an
+// interface that runs one. If the kernel does not report which is above, the error of attaching has
+// the interface that is in the way.
+func LowestFirst[T any](all []T, index func(T) int) {
+	if len(all) < 2 {
+		return
+	}
+	if heights, err := xdp.Heights(); err == nil {
+		slices.SortStableFunc(all, func(a, b T) int { return cmp.Compare(heights[index(a)], heights[index(b)]) })
+	}
+}
+
+// Followed names the interfaces that may come, for messages and files.
+func Followed(patterns, except []string) string {
+	text := strings.Join(patterns, ", ")
+	if slices.Contains(patterns, "*") {
+		text = "all"
+	}
+	if len(except) > 0 {
+		text += " except " + strings.Join(except, ", ")
+	}
+	return text
+}
+
+// IsFollowed reports whether an interface with this name is to be captured when it comes.
+func (o *Options) IsFollowed(name string) bool {
+	matches := func(pattern string) bool {
+		ok, _ := path.Match(pattern, name)
+		return ok
+	}
+	return slices.Contains(o.Interfaces, name) || slices.ContainsFunc(o.Patterns, matches) && !slices.ContainsFunc(o.Except, matches)
+}

@@ -1,0 +1,295 @@
+package watch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture/internal/account"
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
+	"github.com/xdpcap/xdpcap/capture/internal/roster"
+	"github.com/xdpcap/xdpcap/capture/packet"
+	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// followPause is the minimum time between two lookups of interfaces that have come.
+const followPause = 50 * time.Millisecond
+
+// Followed are the interfaces that a session with Options.Patterns or GiveWay has found. Only one
+// goroutine at a time may call its methods.
+type Followed struct {
+	Options *probe.Options
+	Roster  *roster.Roster
+	Sampler *probe.Sampler
+	Witness *Witness // nil until the first interfaces are captured
+	Ledger  *account.Ledger
+	Passed  *atomic.Int64 // how far the reader has read, in CLOCK_MONOTONIC ns
+	Hooks   *Hooks        // the hooks of these interfaces: all hooks of the session
+
+	finder  *xdp.Discovery
+	all     []*captured
+	Refused xdp.Refusals // the interfaces that could not be captured, and why
+	yielded *yielded     // nil unless the session gives way
+}
+
+// captured is an interface that the session captures, or has captured until it went.
+type captured struct {
+	ifi     xdp.Interface
+	hooks   []probe.Hook
+	numbers []int // of the hooks, in the roster
+	sources []int // in the roster
+	gone    bool  // the hooks are detached
+}
+
+// OpenFollowed begins to listen for interfaces that come, and for programs of others that are
+// refused if the session gives way. The caller closes the returned value, even after an error.
+func OpenFollowed(f Followed, givesWay bool) (*Followed, error) {
+	if err := f.Options.Compile(new(probe.Point)); err != nil {
+		return nil, err
+	}
+	var err error
+	if f.finder, err = xdp.OpenDiscovery(); err != nil {
+		return nil, err
+	}
+	f.Refused = make(xdp.Refusals)
+	if givesWay {
+		f.yielded, err = openYielded()
+	}
+	return &f, err
+}
+
+// StartFirst begins to capture on the interfaces that exist. It fails if one of Options.Interfaces
+// cannot be captured, or if interfaces match and all of them are refused.
+func (f *Followed) StartFirst() error {
+	first, err := f.Options.NamedInterfaces()
+	if err != nil {
+		return err
+	}
+	named := make(map[int]bool)
+	for _, ifi := range first {
+		named[ifi.Index] = true
+	}
+	_, found, bare, err := f.finder.Find(func(index int, name string) bool { return !named[index] && f.isWanted(index, name) })
+	if err != nil {
+		return err
+	}
+	f.omit(bare)
+	first = append(first, found...)
+	probe.LowestFirst(first, func(ifi xdp.Interface) int { return ifi.Index })
+	var failed []error
+	for _, ifi := range first {
+		err := f.start(ifi)
+		if err != nil && named[ifi.Index] {
+			return err
+		}
+		if errors.Is(err, xdp.ErrGone) {
+			err = nil
+		}
+		if failed = append(failed, err); err != nil {
+			f.Refused.Add(ifi, err)
+		}
+	}
+	f.follow(false) // starts interfaces again that were stopped because another came below them
+	none := !slices.ContainsFunc(f.all, func(one *captured) bool { return !one.gone })
+	switch err := oneFor(failed); {
+	case none && err != nil:
+		return err
+	case none:
+		f.Options.Notice(fmt.Errorf("no interface among %s is up: waiting for one", probe.Followed(f.Options.Patterns, f.Options.Except)))
+	}
+	for i, err := range failed {
+		if err != nil {
+			f.Options.Notice(fmt.Errorf("%s is not captured: %w", first[i].Name, err))
+		}
+	}
+	return nil
+}
+
+// Close ends the search for interfaces. It does not detach hooks.
+func (f *Followed) Close() error {
+	if f == nil {
+		return nil
+	}
+	f.yielded.close()
+	return f.finder.Close()
+}
+
+// isWanted reports whether an interface is to be captured and is not captured yet.
+func (f *Followed) isWanted(index int, name string) bool {
+	return f.Options.IsFollowed(name) &&
+		!slices.ContainsFunc(f.all, func(one *captured) bool { return !one.gone && one.ifi.Index == index })
+}
+
+// follow begins to capture on interfaces that have come, and ends the capture on interfaces that
+// have gone. If all is true, it also checks the programs on the others.
+func (f *Followed) follow(all bool) {
+	there, found, bare, err := f.finder.Find(f.isWanted)
+	if err != nil {
+		f.Options.Notice(err)
+		return
+	}
+	f.omit(bare)
+	f.Hooks.WhileAttached(func() {
+		f.stop(func(one *captured) error {
+			if !all && there[one.ifi.Index] {
+				return nil
+			}
+			return one.blindness()
+		})
+		f.retire()
+		f.Refused.Keep(there)
+	})
+	probe.LowestFirst(found, func(ifi xdp.Interface) int { return ifi.Index })
+	for _, ifi := range found {
+		// One call for each, so that the end of the session waits for one interface at most.
+		f.Hooks.WhileAttached(func() { f.StartLate(ifi) })
+	}
+}
+
+// StartLate begins to capture on an interface that has come during the session, and gives a notice.
+// It does nothing if the interface was refused a short time ago. It gives a notice of a new reason
+// why the interface cannot be captured, but not if the interface has gone already, because the user
+// did not name it.
+func (f *Followed) StartLate(ifi xdp.Interface) {
+	if f.Refused.Stand(ifi) {
+		return
+	}
+	if err := f.start(ifi); err != nil {
+		if !errors.Is(err, xdp.ErrGone) && f.Refused.Add(ifi, err) {
+			f.Options.Notice(fmt.Errorf("%s is not captured: %w", ifi.Name, err))
+		}
+		return
+	}
+	delete(f.Refused, ifi.Index)
+	came := f.all[len(f.all)-1]
+	ways := f.Roster.Ways(came.sources)
+	f.Options.Notice(cmp.Or(f.endGap(came, ways), fmt.Errorf("%s has come and is captured, too: %s", ifi.Name, ways)))
+}
+
+// omit gives a notice of interfaces without Ethernet headers, once of each.
+func (f *Followed) omit(bare []xdp.Interface) {
+	var names []string
+	for _, ifi := range bare {
+		if f.Refused.Add(ifi, errNoEthernet) {
+			names = append(names, ifi.Name)
+		}
+	}
+	if names != nil {
+		f.Options.Notice(fmt.Errorf("not captured: %s: %w", strings.Join(names, ", "), errNoEthernet))
+	}
+}
+
+// errNoEthernet is the reason why interfaces such as tun or WireGuard are not captured.
+var errNoEthernet = errors.New("packets without an Ethernet header are not understood")
+
+// start begins to capture on an interface. The kernel attaches no program below an interface that
+// runs one. If the program above is the session's own, start detaches it, and it is attached again
+// later. It stays if there is also a program of others above, or if the driver has recently refused
+// a program below, because detaching would not help then.
+func (f *Followed) start(ifi xdp.Interface) error {
+	err := f.startOnce(ifi)
+	if errors.Is(err, xdp.ErrBelow) {
+		err = f.startBelow(ifi, err)
+	}
+	if err != nil && xdp.HasGone(ifi.Index) {
+		err = errkind.Errorf(xdp.ErrGone, "interface %s has gone: %w", ifi.Name, err)
+	}
+	return err
+}
+
+// startBelow begins to capture on an interface that was refused because it is below another one.
+func (f *Followed) startBelow(ifi xdp.Interface, refused error) error {
+	if byDriver := f.Refused.ByDriver(ifi); byDriver != nil {
+		return byDriver
+	}
+	others, ok, err := ifi.Obstructed(f.isOwn)
+	if ok {
+		return f.Options.OrPastXDP(ifi, attach.Below(ifi, others))
+	}
+	var above []int
+	if err == nil {
+		above, err = ifi.Above()
+	}
+	if err != nil {
+		return errkind.Errorf(xdp.ErrBelow, "%w: %w", refused, err)
+	}
+	cleared := f.stop(func(one *captured) error {
+		if !slices.Contains(above, one.ifi.Index) {
+			return nil
+		}
+		f.finder.Notify() // follow, which is called at once, finds it again
+		return fmt.Errorf("%s is captured anew, because %s has come below it", one.ifi.Name, ifi.Name)
+	})
+	if !cleared {
+		return refused
+	}
+	return f.startOnce(ifi)
+}
+
+func (f *Followed) startOnce(ifi xdp.Interface) error {
+	p := probe.Point{Interface: ifi, Yielded: f.yielded.of(ifi.Index) != nil}
+	if err := f.Options.Compile(&p); err != nil {
+		return err
+	}
+	one := &captured{ifi: ifi}
+	var err error
+	if one.hooks, err = f.Options.ChooseAt(p); err == nil {
+		err = f.load(one)
+	}
+	if err == nil {
+		one.sources, err = f.Roster.Add(one.hooks, one.numbers, f.Sampler.Arrival, f.Sampler.Counted, f.Sampler.EndAll)
+	}
+	switch {
+	case err == nil:
+	case len(one.sources) > 0: // some programs have seen packets, whose account is kept
+		one.gone = true
+		err = errors.Join(err, f.Sampler.EndAll(one.hooks), f.noteStopped(one))
+	default:
+		f.Roster.Free(one.numbers)
+		return errors.Join(err, probe.DetachAll(one.hooks), probe.CloseAll(one.hooks))
+	}
+	f.all, f.Hooks.All = append(f.all, one), append(f.Hooks.All, one.hooks...)
+	return err
+}
+
+// load loads the programs for an interface.
+func (f *Followed) load(one *captured) (err error) {
+	f.Sampler.Arrival++
+	if one.numbers, err = f.Roster.Reserve(one.hooks); err != nil {
+		return err
+	}
+	for i, h := range one.hooks {
+		number := one.numbers[i]
+		if err := f.Sampler.PrepareSlots(number, f.Roster.Slots(number), f.Roster.NoteLost); err != nil {
+			return err
+		}
+		if err := h.Load(f.Sampler, uint32(f.Roster.Slots(number)[0]), uint32(number)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isOwn reports whether an XDP program is the session's own.
+func (f *Followed) isOwn(p xdp.Program) bool {
+	return f.Roster.Has(func(src *packet.Source) bool { return src.Hook == packet.XDP && src.Sampler.ID == p.ID })
+}
+
+// oneFor returns the first of the errors of many interfaces, because the others are mostly like it
+// and there may be hundreds; nil if there is no error.
+func oneFor(errs []error) error {
+	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	switch len(failed) {
+	case 0:
+		return nil
+	case 1:
+		return failed[0]
+	}
+	return fmt.Errorf("none of %d interfaces can be captured: %w", len(failed), failed[0])
+}

@@ -1,0 +1,158 @@
+package watch
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
+	"github.com/xdpcap/xdpcap/capture/packet"
+	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// yielded has the interfaces on which a session with Options.GiveWay has detached its own XDP
+// program in favour of another one. They are captured at tc ingress, or by tracing the program that
+// runs there.
+type yielded struct {
+	refusals *attach.Refusals
+	refused  chan attach.Refusal
+	done     chan struct{}
+	all      map[int]*yield // by index
+}
+
+// A yield is one yielded interface.
+type yield struct {
+	untraceable uint32 // id of the latest program there that cannot be traced; 0 = none
+	gap         *gap   // nil = one of its hooks is attached
+}
+
+// openYielded begins to listen for programs of others that are refused.
+func openYielded() (*yielded, error) {
+	refusals, err := attach.OpenRefusals()
+	if err != nil {
+		return nil, err
+	}
+	y := &yielded{refusals: refusals, refused: make(chan attach.Refusal, 1), done: make(chan struct{}), all: make(map[int]*yield)}
+	go y.listen()
+	return y, nil
+}
+
+// listen passes refusals on. It drops a refusal while the one before waits: agents try again and
+// again, and one refusal is enough.
+func (y *yielded) listen() {
+	defer close(y.done)
+	for {
+		r, err := y.refusals.Next()
+		if err != nil {
+			return
+		}
+		select {
+		case y.refused <- r:
+		default:
+		}
+	}
+}
+
+func (y *yielded) close() {
+	if y != nil {
+		y.refusals.Close()
+		<-y.done
+	}
+}
+
+// of returns a yielded interface, or nil.
+func (y *yielded) of(index int) *yield {
+	if y == nil {
+		return nil
+	}
+	return y.all[index]
+}
+
+// giveWay detaches the session's own XDP programs that may have been in the way of another one.
+func (f *Followed) giveWay(r attach.Refusal) {
+	f.move(func(one *captured) error {
+		if !one.isAt(packet.XDP) || !r.Concerns(one.ifi) {
+			return nil
+		}
+		f.yielded.all[one.ifi.Index] = new(yield)
+		where := ""
+		if r.Index == 0 {
+			where = ", perhaps at another interface, which this kernel does not tell"
+		}
+		return fmt.Errorf("%s gives way to an XDP program of %s, which the kernel has refused%s: another attempt succeeds, "+
+			"and %[1]s is captured at tc ingress unless that program can be traced", one.ifi.Name, r.Thread, where)
+	})
+}
+
+// isAt reports whether the interface is captured at a kind of hook.
+func (c *captured) isAt(kind packet.Hook) bool {
+	return slices.ContainsFunc(c.hooks, func(h probe.Hook) bool { return h.Sources()[0].Hook == kind })
+}
+
+// traceOthers begins to trace programs of others on yielded interfaces, if they can be traced.
+func (f *Followed) traceOthers() {
+	if f.yielded == nil {
+		return
+	}
+	f.move(func(one *captured) error {
+		y := f.yielded.all[one.ifi.Index]
+		if y == nil || !one.isAt(packet.Ingress) {
+			return nil
+		}
+		ifi, err := xdp.InterfaceByName(one.ifi.Name)
+		if err != nil || len(ifi.Programs) == 0 || ifi.Programs[0].ID == y.untraceable {
+			return nil
+		}
+		if err := probe.WhyUntraceable(ifi); err != nil {
+			y.untraceable = ifi.Programs[0].ID
+			f.Options.Notice(fmt.Errorf("%s runs XDP program %v now, and stays captured at tc ingress: %w", ifi.Name, ifi.Programs[0], err))
+			return nil
+		}
+		return fmt.Errorf("%s is captured anew, because it runs XDP program %v now, which is traced", ifi.Name, ifi.Programs[0])
+	})
+}
+
+// move ends the capture of yielded interfaces at one hook, and begins it at the next. reason is as
+// in stop.
+func (f *Followed) move(reason func(*captured) error) {
+	going := make(map[*captured]error)
+	f.Hooks.WhileAttached(func() {
+		for _, one := range f.all {
+			if one.gone {
+				continue
+			}
+			if why := reason(one); why != nil {
+				going[one] = why
+			}
+		}
+		if len(going) == 0 {
+			return
+		}
+		seen := f.Witness.seenBefore()
+		f.stop(func(one *captured) error {
+			why := going[one]
+			if why != nil {
+				g := f.Witness.begin(one.ifi.Index, one.sources[0], seen)
+				f.yielded.all[one.ifi.Index].gap = &g
+			}
+			return why
+		})
+	})
+	if len(going) > 0 {
+		f.follow(false)
+	}
+}
+
+// endGap ends the gap in which a yielded interface was captured at no hook, and returns a notice;
+// nil if there was no gap.
+func (f *Followed) endGap(one *captured, ways string) error {
+	y := f.yielded.of(one.ifi.Index)
+	if y == nil || y.gap == nil {
+		return nil
+	}
+	g := *y.gap
+	y.gap = nil
+	return fmt.Errorf("%s is captured again, %s, after %v%s", one.ifi.Name, ways,
+		time.Since(g.since).Round(time.Millisecond), f.Witness.end(g, one.ifi.Index, one.sources[0]))
+}

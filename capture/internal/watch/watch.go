@@ -1,0 +1,207 @@
+// Package watch checks whether the hooks of a session still get their packets, by their state and
+// by the counters of their interfaces, and begins and ends its capture on interfaces that come and
+// go.
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/vishvananda/netns"
+
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
+	"github.com/xdpcap/xdpcap/capture/internal/roster"
+	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// ErrBlind means that a hook no longer sees packets, although its interface exists.
+var ErrBlind = errors.New("the hook no longer sees packets")
+
+// watchInterval is how often a session checks its hooks and the cards' clocks.
+const watchInterval = time.Second
+
+// Hooks are the hooks of a session.
+type Hooks struct {
+	sync.Mutex // held while hooks are checked, added and detached
+	All        []probe.Hook
+	Detached   atomic.Bool // all hooks are detached, and all programs of the session have ended
+}
+
+// WhileAttached calls do unless the session was stopped. Stop waits until it returns.
+func (h *Hooks) WhileAttached(do func()) {
+	h.Lock()
+	defer h.Unlock()
+	if !h.Detached.Load() {
+		do()
+	}
+}
+
+// A Watch finds out which hooks of a session have gone blind. The kernel does not notify a process
+// that its program was detached or that a traced program was replaced, so the watch polls.
+type Watch struct {
+	Options
+	seeing     []probe.Hook // the hooks that still see packets
+	isHome     bool         // its goroutine is in the session's network namespace
+	quit, Done chan struct{}
+}
+
+// Options are the objects that a watch checks, and the functions that it calls.
+type Options struct {
+	Hooks    *Hooks
+	Followed *Followed // nil = the session does not follow interfaces that come and go
+	Roster   *roster.Roster
+	Witness  *Witness
+	Fail     func(error) // records an error that ends the session
+	Notice   func(error)
+	Stop     func() // detaches the hooks
+}
+
+// New returns a watch. It begins with Start or Look.
+func New(o Options) *Watch {
+	w := &Watch{Options: o, seeing: o.Hooks.All, quit: make(chan struct{}), Done: make(chan struct{})}
+	if w.Followed != nil {
+		w.seeing = nil // Followed checks the hooks with their interfaces
+	}
+	return w
+}
+
+// Start looks regularly, in a goroutine.
+func (w *Watch) Start() error {
+	home, err := netns.Get()
+	entered := make(chan error, 1)
+	go func() {
+		defer close(w.Done)
+		if err == nil {
+			err = errors.Join(xdp.Enter(home), home.Close())
+		}
+		w.isHome = err == nil
+		if w.Followed == nil {
+			err = nil // the goroutine needs the namespace only to attach lost programs again
+		}
+		if entered <- err; err == nil {
+			w.keep()
+		}
+	}()
+	return <-entered
+}
+
+// keep checks the hooks and the cards' clocks regularly, and looks for interfaces that come and go,
+// until quit is closed.
+func (w *Watch) keep() {
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	var changes <-chan struct{} // nil without Followed
+	var refused <-chan attach.Refusal
+	if w.Followed != nil {
+		changes = w.Followed.finder.Changed
+		if y := w.Followed.yielded; y != nil {
+			refused = y.refused
+		}
+	}
+	// After a change, changed is nil until rested: the changes in between are looked at together.
+	changed, rested := changes, (<-chan time.Time)(nil)
+	for {
+		select {
+		case <-w.quit:
+			return
+		case <-ticker.C:
+			if w.Followed != nil {
+				w.Followed.follow(true)
+				w.Followed.traceOthers()
+			} else {
+				w.checkHooks()
+			}
+			probe.MeasureClocks(w.Roster.Cards(), w.Notice)
+			w.attachAgain(w.Witness.Look())
+		case r := <-refused:
+			w.Followed.giveWay(r)
+		case <-rested:
+			changed, rested = changes, nil
+		case <-changed:
+			w.Followed.follow(false)
+			changed, rested = nil, time.After(followPause)
+		}
+	}
+}
+
+// Close joins the goroutine.
+func (w *Watch) Close() {
+	close(w.quit)
+	<-w.Done
+}
+
+// checkHooks reports hooks that have gone blind. The session continues while at least one hook sees
+// packets; when it ends, its error names the hooks that went blind.
+func (w *Watch) checkHooks() {
+	var blind []error
+	goesOn := true
+	w.Hooks.WhileAttached(func() {
+		blind = w.Look()
+		goesOn = len(w.seeing) > 0
+	})
+	for _, err := range blind {
+		w.Fail(err)
+		if goesOn {
+			w.Notice(err)
+		}
+	}
+	if !goesOn {
+		w.Stop()
+	}
+}
+
+// Look returns errors for the hooks that have gone blind since the last call.
+func (w *Watch) Look() (blind []error) {
+	w.seeing = slices.DeleteFunc(slices.Clone(w.seeing), func(h probe.Hook) bool {
+		err := whyBlind(h)
+		// Several hooks have the same error if their interface is gone.
+		if err != nil && !slices.ContainsFunc(blind, func(other error) bool { return other.Error() == err.Error() }) {
+			blind = append(blind, err)
+		}
+		return err != nil
+	})
+	return blind
+}
+
+// whyBlind returns why a hook no longer sees its packets, or nil.
+func whyBlind(h probe.Hook) error {
+	err := h.Check()
+	if err == nil {
+		return nil
+	}
+	name := h.Sources()[0].Name
+	if errors.Is(err, xdp.ErrGone) {
+		return errkind.Errorf(xdp.ErrGone, "interface %s was deleted or moved to another network namespace", name)
+	}
+	return errkind.Errorf(ErrBlind, "%s is no longer captured: %w", name, err)
+}
+
+// attachAgain attaches programs again that their drivers have lost. It uses the same programs and
+// maps, so the accounts go on. If that fails, the next check finds the hook blind.
+func (w *Watch) attachAgain(lost []lostProgram) {
+	if !w.isHome {
+		return
+	}
+	for _, l := range lost {
+		w.Hooks.WhileAttached(func() {
+			for _, h := range w.Hooks.All {
+				own, ok := h.(*probe.XDPHook)
+				if !ok || own.Source.Sampler.ID != l.Sampler.ID {
+					continue
+				}
+				what := attach.Lost(l.Name, l.Packets)
+				if err := own.AttachAgain(); err != nil {
+					w.Notice(fmt.Errorf("%s: attach it again: %w", what, err))
+				} else {
+					w.Notice(fmt.Errorf("%s: it is attached again", what))
+				}
+			}
+		})
+	}
+}

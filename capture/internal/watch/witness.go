@@ -1,0 +1,262 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture/internal/account"
+	"github.com/xdpcap/xdpcap/capture/packet"
+	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A Witness compares the packets that an interface has counted with the packets that the programs
+// have seen there. An account only has the latter, so it adds up even if packets never reach the
+// hook: tc may redirect packets past XDP, and a driver may lose the program.
+//
+// It counts a lower bound. Between an interface's count of a packet and its way through the hook
+// some time may pass, in either order. So the interface is compared with the programs' counts of a
+// second later, and its first reading comes after theirs: for a card, whose driver may count late,
+// some seconds after. If the kernel has joined packets to larger ones before the hook, a larger
+// packet counts as all packets in it: at tc their number, elsewhere their maximum.
+type Witness struct {
+	names   *xdp.Names // nil in tests
+	read    func(index int) (xdp.Counts, error)
+	listed  func() []packet.Source  // the latest source of each index
+	gone    func(isOver bool) []int // the indexes of sources that have gone
+	counted func() ([]account.Program, error)
+	notice  func(error)
+
+	mu      sync.Mutex
+	sources map[int]*passing // by Source.Place
+}
+
+// A passing is the comparison for one source. Counts are cumulative.
+type passing struct {
+	came           int
+	late           int    // after how many more readings the comparison begins
+	base, seenBase uint64 // counts of the interface and of the programs, when the comparison began
+	last, seen     uint64 // the same at the previous reading
+	before         uint64 // packets that had passed by before the comparison began
+	by             uint64 // packets that have passed by since, a lower bound
+	noticed        bool
+	sight          attach.Sight
+}
+
+// A lostProgram is a source whose driver has lost the program.
+type lostProgram struct {
+	packet.Source
+	Packets uint64 // that have passed by since, a lower bound
+}
+
+// ErrPassedBy is the kind of the Notice that packets did not pass the XDP hook.
+var ErrPassedBy = errors.New("packets did not pass the hook")
+
+// lateReadings is how many readings, one a second, a card's driver may need until it has counted
+// the packets from before the session.
+const lateReadings = 3
+
+// mostJoined is the maximum number of packets in one that a program has seen, besides those that it
+// counts as Joined. In native mode it is 1, because XDP comes before GRO.
+func mostJoined(src *packet.Source) uint64 {
+	if src.Hook == packet.Ingress || src.Hook == packet.Egress || src.Mode == packet.Native {
+		return 1
+	}
+	return 64
+}
+
+// isWitnessed reports whether all packets that an interface counts should pass a source's hook. A
+// bridge counts packets that its own filters drop before the hook.
+func isWitnessed(src *packet.Source) bool {
+	return src.Index != 0 && src.Driver != "bridge" && (src.Hook == packet.XDP || src.Hook == packet.Entry || src.Hook == packet.Ingress || src.Hook == packet.Egress)
+}
+
+// NewWitness returns a witness that has not looked yet. gone and counted are as Roster.Gone and
+// Roster.Accounts.
+func NewWitness(listed func() []packet.Source, gone func(isOver bool) []int, counted func() ([]account.Program, error), notice func(error)) (*Witness, error) {
+	names, err := xdp.OpenNames()
+	if err != nil {
+		return nil, err
+	}
+	return &Witness{
+		names: names, read: names.Counts, listed: listed, gone: gone, counted: counted, notice: notice, sources: make(map[int]*passing),
+	}, nil
+}
+
+func (w *Witness) Close() {
+	if w != nil {
+		w.names.Close()
+	}
+}
+
+// Look compares the last reading of the interfaces with the present counts of the programs, and
+// reads the interfaces again. It returns the sources whose program is to be attached again. If
+// reading the programs' counters fails, the next call tries again.
+func (w *Witness) Look() []lostProgram {
+	if w == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sources, seen := w.seen()
+	if seen == nil {
+		return nil
+	}
+	w.compare(sources, seen)
+	return w.note(sources, seen, w.readAll(sources))
+}
+
+// Finish compares a last time, before the programs are detached. It waits for a moment without
+// packets, so that all counted packets have passed the hook. On a busy interface there may be no
+// such moment: then it compares with the previous reading.
+func (w *Witness) Finish() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sources, before := w.seen()
+	if before == nil {
+		return
+	}
+	for range 3 {
+		packets := w.readAll(sources)
+		time.Sleep(2 * time.Millisecond)
+		if maps.Equal(packets, w.readAll(sources)) {
+			w.note(sources, before, packets)
+			break
+		}
+	}
+	if sources, seen := w.seen(); seen != nil {
+		w.compare(sources, seen)
+	}
+}
+
+// seen returns the sources that have not gone, by their indexes, and an upper bound for the packets
+// that the programs have seen of each. seen is nil if their counters cannot be read.
+func (w *Witness) seen() (sources map[int]*packet.Source, seen map[int]uint64) {
+	sources = make(map[int]*packet.Source)
+	for i, src := range w.listed() {
+		if isWitnessed(&src) {
+			sources[i] = &src
+		}
+	}
+	for _, i := range w.gone(false) {
+		delete(sources, i)
+	}
+	accounts, err := w.counted()
+	if err != nil {
+		return nil, nil
+	}
+	seen = make(map[int]uint64)
+	for i, src := range sources {
+		seen[i] = mostJoined(src)*accounts[i].Seen + accounts[i].Joined
+	}
+	return sources, seen
+}
+
+// readAll returns the counters of each source's interface, without those that cannot be read.
+func (w *Witness) readAll(sources map[int]*packet.Source) map[int]xdp.Counts {
+	all := make(map[int]xdp.Counts)
+	for i, src := range sources {
+		if c, err := w.read(src.Index); err == nil {
+			all[i] = c
+		}
+	}
+	return all
+}
+
+// note keeps a reading of the interfaces, and begins the comparison for a source that is new, whose
+// interface has begun to count anew, or whose program is lost. It returns the lost programs. seen
+// was read before packets.
+func (w *Witness) note(sources map[int]*packet.Source, seen map[int]uint64, packets map[int]xdp.Counts) (lost []lostProgram) {
+	for i, c := range packets {
+		src, n := sources[i], c.Received
+		if src.Direction() == packet.Out {
+			n = c.Sent
+		}
+		p := w.sources[i]
+		if p == nil {
+			p = &passing{came: -1}
+			w.sources[i] = p
+		}
+		isNew := p.came != src.Came
+		if isNew {
+			*p = passing{came: src.Came, before: p.before + p.by}
+		}
+		switch {
+		case isOwnOfCard(src, c) && p.sight.Note(c, seen[i]):
+			p.by = max(p.by, p.sight.Missed)
+			lost = append(lost, lostProgram{*src, p.sight.Missed})
+			p.begin(n, seen[i], c)
+		case isNew || n < p.last:
+			p.begin(n, seen[i], c)
+		case p.late > 0:
+			p.late--
+			p.base, p.seenBase = n, p.seen
+		}
+		p.seen = seen[i]
+		p.last = n
+	}
+	return lost
+}
+
+// isOwnOfCard reports whether a source is a program of ours that a card's driver runs.
+func isOwnOfCard(src *packet.Source, c xdp.Counts) bool {
+	return c.IsHardware && src.Hook == packet.XDP && src.Mode == packet.Native
+}
+
+// begin begins the comparison with n, the interface's count, and with the number of packets that
+// the programs had seen before it was read.
+func (p *passing) begin(n, seen uint64, c xdp.Counts) {
+	p.base, p.seenBase, p.before, p.by = n, seen, p.before+p.by, 0
+	if p.late = 0; c.IsHardware {
+		p.late = lateReadings
+	}
+}
+
+// compare compares the last reading of the interfaces with the programs' counts since.
+func (w *Witness) compare(sources map[int]*packet.Source, seen map[int]uint64) {
+	for i, src := range sources {
+		p := w.sources[i]
+		if p == nil || p.came != src.Came {
+			continue
+		}
+		if counted, passed := p.last-p.base, seen[i]-p.seenBase; counted > passed {
+			p.by = max(p.by, counted-passed)
+		}
+		if p.by > 0 && !p.noticed && !p.sight.IsDoubtful() {
+			p.noticed = true
+			w.notice(passedBy(src, p.before+p.by))
+		}
+	}
+}
+
+// passedBy is the Notice about packets that passed by.
+func passedBy(src *packet.Source, packets uint64) error {
+	switch src.Hook {
+	case packet.Ingress:
+		return fmt.Errorf("%s has received at least %d packets that did not pass its tc ingress, such as those that XDP drops or redirects", src.Name, packets)
+	case packet.Egress:
+		return fmt.Errorf("%s has sent at least %d packets that did not pass its egress, such as those of XDP programs and of AF_XDP", src.Name, packets)
+	}
+	return errkind.Errorf(ErrPassedBy, "%s has received at least %d packets that did not pass its XDP hook, such as those that tc redirects to it", src.Name, packets)
+}
+
+// Fill fills in Account.PassedBy of the accounts by source.
+func (w *Witness) Fill(accounts packet.Accounts) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, p := range w.sources {
+		if i < len(accounts) {
+			accounts[i].PassedBy = p.before + p.by
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package read
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A choice is which packets are read, by what the files say of them besides their bytes.
+type choice struct {
+	period     period
+	interfaces []string // names or patterns; nil = all, as for the others
+	verdicts   []string
+	reasons    []string
+	slowerThan time.Duration
+	lost       bool
+
+	only       []capture.Verdict // verdicts
+	reasonName func(source uint16, f *capture.Facts) string
+	sources    map[uint16]bool // whether interfaces name them, of those that have had packets
+	anyVerdict bool            // a packet has one
+}
+
+func (c *choice) flags() []frame.Flag {
+	return []frame.Flag{
+		{Name: "from", Value: &c.period.from,
+			Help: "omit packets before this `time`: 2026-07-01 14:05:00.5 in local time, 2026-07-01T14:05:00Z, or 14:05 on the day on which the last file begins; -10m is ten minutes ago"},
+		{Name: "to", Value: &c.period.to, Help: "omit packets from this `time` on, which is given as that of --from"},
+		{Name: "interface", Letter: "i", Value: (*frame.List)(&c.interfaces), Settings: frame.Typed,
+			Help: "only packets of these `interfaces`, as lines show them: eth0,veth*,eth1@egress"},
+		{Name: "verdict", Value: (*frame.List)(&c.verdicts), Words: xdp.VerdictNames(), List: true, Settings: frame.Typed,
+			Help: "only packets to which the XDP program gave these `verdicts`: drop,aborted,tx,redirect,pass, or numbers"},
+		{Name: "reason", Value: (*frame.List)(&c.reasons), Settings: frame.Typed,
+			Help: "only packets that were thrown away for one of these `reasons`: NO_SOCKET,TCP_*"},
+		{Name: "slower-than", Value: &c.slowerThan, Settings: frame.Typed, Help: "only packets for which the XDP program ran at least this `time`: 5us"},
+		{Name: "lost", Value: &c.lost, Settings: frame.Typed, Help: "only packets that this host threw away: in the XDP program, or in a capture of --drops"},
+	}
+}
+
+// check reads the flags.
+func (c *choice) check() error {
+	var err error
+	if c.only, err = frame.ParseVerdicts(c.verdicts); err != nil {
+		return err
+	}
+	for _, of := range []struct {
+		flag     string
+		patterns []string
+	}{{"-i", c.interfaces}, {"--reason", c.reasons}} {
+		for _, p := range of.patterns {
+			if _, err := path.Match(p, ""); err != nil {
+				return fmt.Errorf("%s %s: %w", of.flag, p, err)
+			}
+		}
+	}
+	if err := frame.CheckSlowerThan(c.slowerThan); err != nil {
+		return err
+	}
+	return c.period.check()
+}
+
+// takes reports whether a packet is chosen.
+func (c *choice) takes(s *capture.Source, p *capture.Packet) bool {
+	verdict, known := s.VerdictOf(p)
+	c.anyVerdict = c.anyVerdict || known
+	switch {
+	case !c.period.has(p.Time):
+		return false
+	case c.interfaces != nil && !c.takesSource(p.Source, s):
+		return false
+	case c.only != nil && !(known && slices.Contains(c.only, verdict)):
+		return false
+	case c.reasons != nil && !isOneOf(c.reasonName(p.Source, p.Facts), c.reasons):
+		return false
+	case time.Duration(p.RunTime) < c.slowerThan:
+		return false
+	case c.lost && !s.Hook.Loses() && !(known && verdict.Discards()):
+		return false
+	}
+	return true
+}
+
+// takesSource reports whether a packet's source is chosen. Its label is made once.
+func (c *choice) takesSource(number uint16, s *capture.Source) bool {
+	takes, known := c.sources[number]
+	if !known {
+		if c.sources == nil {
+			c.sources = make(map[uint16]bool)
+		}
+		takes = c.names(s)
+		c.sources[number] = takes
+	}
+	return takes
+}
+
+// names reports whether -i names a source.
+func (c *choice) names(s *capture.Source) bool {
+	return isOneOf(s.Name, c.interfaces) || isOneOf(s.Label(), c.interfaces)
+}
+
+// checkFound refuses verdicts and interfaces that the files do not have.
+func (c *choice) checkFound(sources []capture.Source) error {
+	if c.only != nil && !c.anyVerdict && len(sources) > 0 {
+		return fmt.Errorf("--verdict %s: no packet in the files has a verdict, which captures of a traced XDP program have", strings.Join(c.verdicts, ","))
+	}
+	if c.interfaces == nil || len(sources) == 0 {
+		return nil
+	}
+	var names []string
+	for i := range sources {
+		if c.names(&sources[i]) {
+			return nil
+		}
+		if label := sources[i].Label(); !slices.Contains(names, label) {
+			names = append(names, label)
+		}
+	}
+	return fmt.Errorf("-i %s: the interfaces in the files are %s", strings.Join(c.interfaces, ","), strings.Join(names, ", "))
+}
+
+// isOneOf reports whether a name matches one of the patterns.
+func isOneOf(name string, patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		match, _ := path.Match(p, name)
+		return match
+	})
+}

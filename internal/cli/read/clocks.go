@@ -1,0 +1,186 @@
+package read
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/align"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/follow"
+)
+
+// clocks are corrections of the times in files.
+type clocks struct {
+	shifts []string // --shift
+	align  bool
+	live   *liveClocks // of streams; nil = of files
+}
+
+func (c *clocks) flags() []frame.Flag {
+	return []frame.Flag{
+		{Name: "shift", Value: &c.shifts, Settings: frame.Typed,
+			Help: "add a time to all times in a file, as in `FILE=TIME`: b.pcapng=-37.5s; repeat it for several files"},
+		{Name: "align", Value: &c.align, Settings: frame.Typed,
+			Help: "correct the times of all files but the first by the packets that they have in common with it: by how much, and how sure that is, is printed"},
+	}
+}
+
+// isGiven reports whether any times are corrected.
+func (c *clocks) isGiven() bool { return c.align || len(c.shifts) > 0 }
+
+// correct sets the corrections of files.
+func (c *clocks) correct(ctx context.Context, p *frame.Process, files []file.InputFile, memory uint64) error {
+	for _, shift := range c.shifts {
+		if err := shiftFile(files, shift); err != nil {
+			return err
+		}
+	}
+	if !c.align {
+		return nil
+	}
+	if len(files) < 2 {
+		return errors.New("--align compares the clocks of several files: name two or more")
+	}
+	if slices.ContainsFunc(files, func(f file.InputFile) bool { return f.Late != nil }) {
+		return c.correctLive(ctx, p, files, memory)
+	}
+	seen := make([]sightings, len(files))
+	ids := new(follow.Identifiers)
+	for i := range files {
+		seen[i].ids = ids
+		if err := seen[i].read(files[i], memory); err != nil {
+			return err
+		}
+	}
+	for i := 1; i < len(files); i++ {
+		clock, ok := seen[0].Of(&seen[i].Sightings)
+		if !ok {
+			return fmt.Errorf("--align: %s and %s have fewer than %d packets in common that can be told apart: give their difference by --shift %s=TIME",
+				files[0].Name, files[i].Name, align.Fewest, files[i].Name)
+		}
+		frame.Say(p.Stderr, "%s", clockText(files[i].Name, files[0].Name, &clock))
+		files[i].Correct = clock.Correct
+	}
+	return nil
+}
+
+// shiftFile sets the correction of the file that FILE=TIME names.
+func shiftFile(files []file.InputFile, shift string) error {
+	at := strings.LastIndexByte(shift, '=')
+	if at < 0 {
+		return fmt.Errorf("--shift %s: must be a file and a time, as in %s=-37.5s", shift, files[len(files)-1].Name)
+	}
+	name, text := shift[:at], shift[at+1:]
+	if strings.Trim(text, "-+.0123456789") == "" {
+		text += "s"
+	}
+	by, err := time.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("--shift %s: %s is no time: a number of seconds, or with a unit as in -37.5s, 12us, 1h", shift, shift[at+1:])
+	}
+	for i := range files {
+		if f := &files[i]; f.Name == name || filepath.Base(f.Name) == name {
+			f.Correct = func(ns int64) int64 { return ns + int64(by) }
+			return nil
+		}
+	}
+	return fmt.Errorf("--shift %s: no file that is read is called %s", shift, name)
+}
+
+// sightings are when the packets of a file were seen.
+type sightings struct {
+	align.Sightings
+	ids *follow.Identifiers // those of all files
+}
+
+// add adds a packet.
+func (s *sightings) add(source *capture.Source, p *capture.Packet) {
+	if id, ok := s.ids.Of(source, p); ok && p.HasTime() {
+		s.Add(id, p.Time)
+	}
+}
+
+// read adds all packets of a file, and begins it anew.
+func (s *sightings) read(f file.InputFile, memory uint64) error {
+	opened, ok := regular(f)
+	stream, live := f.In.(*pump)
+	switch {
+	case live:
+		f.In, f.Waits, f.Late = stream.received(), false, nil
+	case !ok:
+		return fmt.Errorf("--align reads files twice, and %s cannot be: write it to a file first", f.Name)
+	}
+	in, err := file.NewInput([]file.InputFile{f}, file.InputOptions{Memory: memory, Match: func(source *capture.Source, p *capture.Packet) bool {
+		s.add(source, p)
+		return false
+	}})
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	for packets := make([]capture.Packet, 1); err == nil; {
+		_, err = in.Read(packets, nil) // what is wrong with the file is said when it is read again
+	}
+	if live {
+		return nil
+	}
+	_, err = opened.Seek(0, io.SeekStart)
+	return err
+}
+
+// clockText says how a clock differs.
+func clockText(name, reference string, c *align.Clock) string {
+	drift := fmt.Sprintf("drift %.2g ppm, +-%.2g", c.Drift*1e6, c.DriftWithin*1e6)
+	if c.Drift == 0 {
+		drift = fmt.Sprintf("drift less than %.2g ppm", c.DriftWithin*1e6)
+	}
+	return fmt.Sprintf("%s is %s %s (+-%.1f us, %s), by %s that both have", name, aheadOf(c), reference,
+		float64(c.Within.Nanoseconds())/1e3, drift, frame.Packets(uint64(c.Packets)))
+}
+
+func aheadOf(c *align.Clock) string {
+	if c.Ahead < 0 {
+		return fmt.Sprintf("%.6f s behind", -c.Ahead.Seconds())
+	}
+	return fmt.Sprintf("%.6f s ahead of", c.Ahead.Seconds())
+}
+
+// A suspicion collects packets of several files, to see whether their clocks differ.
+type suspicion struct {
+	ids  follow.Identifiers
+	seen map[string]*sightings // by file
+}
+
+// add adds a packet.
+func (c *suspicion) add(s *capture.Source, p *capture.Packet) {
+	if c.seen == nil {
+		c.seen = make(map[string]*sightings)
+	}
+	if c.seen[s.File] == nil {
+		c.seen[s.File] = &sightings{ids: &c.ids}
+	}
+	c.seen[s.File].add(s, p)
+}
+
+// leastSuspect is longer than a packet takes from host to host in most networks.
+const leastSuspect = 500 * time.Millisecond
+
+// say reports the clocks that differ from that of the first file.
+func (c *suspicion) say(notice func(error)) {
+	files := slices.Sorted(maps.Keys(c.seen))
+	for i := 1; i < len(files); i++ {
+		if clock, ok := c.seen[files[0]].Of(&c.seen[files[i]].Sightings); ok && clock.Ahead.Abs() > leastSuspect {
+			notice(fmt.Errorf("by %s that both have, the clock of %s is %s that of %s, so their packets are not joined: --align corrects that",
+				frame.Packets(uint64(clock.Packets)), files[i], aheadOf(&clock), files[0]))
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package read
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/follow"
+	"github.com/xdpcap/xdpcap/internal/lines"
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+// delays are how long packets took from the place where --follow finds them first to each further
+// one.
+type delays struct {
+	in      *file.Input
+	sources []capture.Source
+	table   *follow.Table
+	words   *lines.Follower
+
+	hops    map[hop]*meter.Histogram
+	lonely  map[string]uint64 // packets that were seen at one place alone
+	unclear uint64            // packets that fit several others
+}
+
+// A hop is a packet's way between two places.
+type hop struct{ from, to string }
+
+func newDelays(in *file.Input, d capture.Description) *delays {
+	f := &delays{in: in, words: lines.NewFollower(d, lines.Format{}), hops: make(map[hop]*meter.Histogram), lonely: make(map[string]uint64)}
+	f.table = follow.New(f.left)
+	return f
+}
+
+func (f *delays) add(packets []capture.Packet) {
+	f.sources = append(f.sources, f.in.SourcesFrom(len(f.sources))...)
+	for i := range packets {
+		p := &packets[i]
+		f.table.Add(&f.sources[p.Source], p).Place = f.words.Place(p)
+	}
+}
+
+// left counts a packet whose way is over.
+func (f *delays) left(w *follow.Way) {
+	first := w.Records[0]
+	switch {
+	case w.Fits > 0 || len(w.Unclear) > 0:
+		f.unclear++
+	case len(w.Records) == 1:
+		f.lonely[first.Place]++
+	}
+	for _, r := range w.Records[1:] {
+		h := hop{first.Place, r.Place}
+		if f.hops[h] == nil {
+			f.hops[h] = new(meter.Histogram)
+		}
+		f.hops[h].Observe(max(time.Duration(r.Time-first.Time), 0))
+	}
+}
+
+// all are the hops, those of most packets first.
+func (f *delays) all() (hops []hop) {
+	for h := range f.hops {
+		hops = append(hops, h)
+	}
+	slices.SortFunc(hops, func(a, b hop) int {
+		return cmp.Or(cmp.Compare(f.hops[b].Count, f.hops[a].Count), cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
+	})
+	return hops
+}

@@ -1,0 +1,124 @@
+package read
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/internal/capfile"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+)
+
+// findFiles replaces directories by the capture files in them, and patterns that the shell has left
+// by the files that match.
+func findFiles(names []string) (all []string, err error) {
+	for _, name := range names {
+		found := []string{name}
+		info, statErr := os.Stat(name)
+		switch {
+		case statErr == nil && info.IsDir():
+			if found, err = filesIn(name); err != nil {
+				return nil, err
+			}
+		case errors.Is(statErr, os.ErrNotExist) && strings.ContainsAny(name, "*?["):
+			if matches, err := filepath.Glob(name); err == nil && matches != nil {
+				found = matches
+			}
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// filesIn returns the capture files in a directory, by their names.
+func filesIn(dir string) (all []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() && outputs.IsCaptureName(e.Name()) {
+			all = append(all, filepath.Join(dir, e.Name()))
+		}
+	}
+	if all == nil {
+		return nil, fmt.Errorf("%s has no capture files: no name in it ends in .pcapng, .pcap, .gz or .zst", dir)
+	}
+	return all, nil
+}
+
+// disorder is how much earlier a packet may be than one before it in its file, or later than the
+// file's date.
+const disorder = 10 * time.Second
+
+// inPeriod omits files without packets in the period, by the times of their first and last packets.
+// If the end of a file cannot be read alone, it is the file's date, after which nothing was
+// written. A file of which that is not known stays.
+func (in *readInputs) inPeriod(p *period) (files []file.InputFile) {
+	spans := make([]*capfile.Span, len(in.files))
+	memory, latest := new(capfile.Memory), int64(0)
+	for i, f := range in.files {
+		if spans[i] = spanOf(f, memory); spans[i] != nil {
+			latest = max(latest, spans[i].First)
+		}
+	}
+	if latest != 0 {
+		p.on(time.Unix(0, latest))
+	}
+	for i, f := range in.files {
+		if s := spans[i]; s == nil || p.overlaps(time.Unix(0, s.First).Add(-disorder), time.Unix(0, s.Last).Add(disorder)) {
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
+// spanOf returns the span of a file, or nil if it is not known.
+func spanOf(f file.InputFile, memory *capfile.Memory) *capfile.Span {
+	opened, ok := regular(f)
+	if !ok {
+		return nil
+	}
+	info, err := opened.Stat()
+	if err != nil {
+		return nil
+	}
+	s, err := capfile.SpanOf(opened, info.Size(), f.Name, memory)
+	if err == nil && !s.HasLast {
+		s.Last = info.ModTime().UnixNano()
+	}
+	if err != nil || s.Last < s.First { // reading it will say what is wrong
+		return nil
+	}
+	return &s
+}
+
+// regular returns the regular file that an input is. Standard input may begin within one.
+func regular(f file.InputFile) (opened *os.File, ok bool) {
+	opened, ok = f.In.(*os.File)
+	return opened, ok && f.Name != frame.StdinName
+}
+
+// sayPeriod says which files were chosen of all.
+func sayPeriod(p *frame.Process, chosen []file.InputFile, all int) {
+	const most = 3
+	var names []string
+	for _, f := range chosen[:min(len(chosen), most)] {
+		names = append(names, f.Name)
+	}
+	if len(chosen) > most {
+		names = append(names, "...")
+	}
+	switch {
+	case len(chosen) == all:
+	case len(chosen) == 0:
+		frame.Say(p.Stderr, "none of %d files has packets of this time", all)
+	default:
+		frame.Say(p.Stderr, "%d of %d files may have packets of this time: %s", len(chosen), all, strings.Join(names, ", "))
+	}
+}

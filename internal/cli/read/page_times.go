@@ -1,0 +1,114 @@
+package read
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/report"
+)
+
+// timeSection has packets, bytes and losses over time.
+func (w *pageWriter) timeSection() report.Section {
+	s := report.Section{Title: "Over time"}
+	if w.steps == nil {
+		s.Text = []string{"No packet has a time."}
+		return s
+	}
+	layout := "15:04:05.000000"
+	if w.step >= time.Second {
+		layout = "2006-01-02 15:04:05"
+	}
+	f := report.Figure{
+		Caption: fmt.Sprintf("Packets in steps of %v", w.step),
+		Columns: append(report.Texts("From"), report.Numbers("Packets", "Bytes", "Lost before them")...),
+	}
+	packets, bytes := report.Chart{Title: fmt.Sprintf("Packets per %v", w.step), Columns: true}, report.Chart{Title: fmt.Sprintf("Bytes per %v", w.step), Columns: true}
+	lost := report.Chart{Title: fmt.Sprintf("Lost packets per %v", w.step), Columns: true}
+	losses := uint64(0)
+	w.timeline.all(func(begin time.Time, t timeStep) {
+		at := begin.Local().Format(layout)
+		f.Rows = append(f.Rows, report.Row{Cells: []string{at, report.Grouped(t.Packets), report.Grouped(t.Bytes), report.Grouped(t.lost)}, Bad: t.lost > 0})
+		packets.Marks = append(packets.Marks, report.NewMark(at, t.Packets, false))
+		bytes.Marks = append(bytes.Marks, report.NewMark(at, t.Bytes, false))
+		lost.Marks = append(lost.Marks, report.NewMark(at, t.lost, true))
+		losses += t.lost
+	})
+	if f.Charts = []report.Chart{packets, bytes}; losses > 0 {
+		f.Charts = append(f.Charts, lost)
+	}
+	s.Figures = []report.Figure{f}
+	return s
+}
+
+// runSections have the run times of the traced program, if files have them.
+func (w *pageWriter) runSections() (all []report.Section) {
+	var total meter.Histogram
+	f := report.Figure{Caption: "Run time of the XDP program by verdict, in nanoseconds", Columns: timesColumns("Verdict", "Packets")}
+	for v := range w.runs {
+		h := &w.runs[v]
+		if h.Count > 0 {
+			f.Rows = append(f.Rows, report.Row{Cells: append([]string{capture.Verdict(v).SlotName()}, timesCells(h)...)})
+			total.Add(h)
+		}
+	}
+	if total.Count == 0 {
+		return nil
+	}
+	f.Rows = append(f.Rows, report.Row{Cells: append([]string{"total"}, timesCells(&total)...)})
+	return []report.Section{{Title: "Run times", Figures: []report.Figure{f, rangesFigure("Packets by the run time of the XDP program", &total)}}}
+}
+
+// timesColumns are those of timesCells, after texts.
+func timesColumns(texts ...string) []report.Column {
+	last := len(texts) - 1
+	return append(report.Texts(texts[:last]...), report.Numbers(texts[last], "Mean", "Median", "90 %", "99 %", "Longest")...)
+}
+
+func timesCells(h *meter.Histogram) []string {
+	cells := []string{report.Grouped(h.Count)}
+	for _, d := range []time.Duration{h.Mean(), h.Quantile(0.5), h.Quantile(0.9), h.Quantile(0.99), h.Max} {
+		cells = append(cells, report.Grouped(uint64(d.Nanoseconds())))
+	}
+	return cells
+}
+
+// rangesFigure is a histogram.
+func rangesFigure(caption string, h *meter.Histogram) report.Figure {
+	f := report.Figure{Caption: caption, Columns: report.Numbers("At least (ns)", "Less than (ns)", "Packets")}
+	chart := report.Chart{Title: caption, Columns: true}
+	for _, r := range h.FewRanges(40) {
+		from, to := uint64(r.From.Nanoseconds()), uint64(r.To.Nanoseconds())
+		f.Rows = append(f.Rows, report.Row{Cells: []string{report.Grouped(from), report.Grouped(to), report.Grouped(r.Runs)}})
+		chart.Marks = append(chart.Marks, report.NewMark(fmt.Sprintf("%s to %s ns", report.Grouped(from), report.Grouped(to)), r.Runs, false))
+	}
+	f.Charts = []report.Chart{chart}
+	return f
+}
+
+// delaySection has what --follow finds.
+func (w *pageWriter) delaySection() report.Section {
+	d := w.delays
+	s := report.Section{Title: "Way through the host", Text: []string{fmt.Sprintf("%s packets fit several others, and are in no delay.", report.Grouped(d.unclear))}}
+	delays := report.Figure{Caption: "Time from the first place of a packet to a further one, in nanoseconds", Columns: timesColumns("From", "To", "Packets")}
+	chart := report.Chart{Title: "Packets that went on"}
+	for _, h := range d.all() {
+		delays.Rows = append(delays.Rows, report.Row{Cells: append([]string{h.from, h.to}, timesCells(d.hops[h])...)})
+		chart.Marks = append(chart.Marks, report.NewMark(h.from+" to "+h.to, d.hops[h].Count, false))
+	}
+	if delays.Rows != nil {
+		delays.Charts = []report.Chart{chart}
+		s.Figures = append(s.Figures, delays)
+	}
+	lonely := report.Figure{Caption: "Packets that were seen at one place alone", Columns: append(report.Texts("Place"), report.Numbers("Packets")...)}
+	for _, place := range slices.Sorted(maps.Keys(d.lonely)) {
+		lonely.Rows = append(lonely.Rows, report.Row{Cells: []string{place, report.Grouped(d.lonely[place])}})
+	}
+	if lonely.Rows != nil {
+		s.Figures = append(s.Figures, lonely)
+	}
+	return s
+}

@@ -1,0 +1,96 @@
+package read
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/drops"
+	"github.com/xdpcap/xdpcap/internal/headers"
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A profile is what a page shows of the packets besides the report of --stats. The packets are the
+// same ones.
+type profile struct {
+	timeline
+	protocols map[protocol]*readTally
+	sizes     [len(meter.SizeNames)]readTally
+	runs      [xdp.VerdictSlots]meter.Histogram
+	stages    map[drops.Stage]*readTally // of packets that were thrown away
+	comments  []string                   // of the sections, each once
+}
+
+func newProfile() *profile {
+	return &profile{protocols: make(map[protocol]*readTally), stages: make(map[drops.Stage]*readTally)}
+}
+
+// A protocol is what packets of one family carry, by the names of count.
+type protocol struct{ family, name string }
+
+// section keeps the comments of a section of a file. A capture has a single one. Files can have any
+// number.
+func (p *profile) section(comments []string) {
+	const most, longest = 16, 16 << 10
+	for _, c := range comments {
+		if c = c[:min(len(c), longest)]; c != "" && len(p.comments) < most && !slices.Contains(p.comments, c) {
+			p.comments = append(p.comments, c)
+		}
+	}
+}
+
+// add counts a packet.
+func (p *profile) add(s *capture.Source, packet *capture.Packet, reason string, length, weight uint32) {
+	if packet.HasTime() {
+		p.timeline.add(packet.Time, length, packet.Dropped)
+	}
+	tallyOf(p.protocols, protocolOf(headers.LinkToDecode(s.LinkType()), packet.Data)).add(length, weight)
+	p.sizes[meter.SizeOf(length)].add(length, weight)
+	verdict, known := s.VerdictOf(packet)
+	if known && packet.RunTime > 0 {
+		p.runs[verdict.Slot()].Observe(time.Duration(packet.RunTime))
+	}
+	switch {
+	case s.Hook == capture.StackDrop:
+		tallyOf(p.stages, drops.StageOf(reason)).add(length, weight)
+	case s.Hook.Loses() || known && verdict.Discards():
+		tallyOf(p.stages, drops.XDP).add(length, weight)
+	}
+}
+
+// tallyOf returns the tally of a key, which it makes.
+func tallyOf[K comparable](all map[K]*readTally, key K) *readTally {
+	t := all[key]
+	if t == nil {
+		t = new(readTally)
+		all[key] = t
+	}
+	return t
+}
+
+func protocolOf(link headers.Link, packet []byte) protocol {
+	if link == headers.UnknownLink {
+		return protocol{"other", "not decoded"}
+	}
+	class := meter.ClassOf(link, packet, new(headers.Headers))
+	return protocol{class.Family(), class.Protocol()}
+}
+
+// A named is a tally with its names.
+type named struct {
+	names []string
+	tally readTally
+}
+
+// byPackets are the tallies of a map, the largest first.
+func byPackets[K comparable](all map[K]*readTally, names func(K) []string) (list []named) {
+	for k, t := range all {
+		list = append(list, named{names(k), *t})
+	}
+	slices.SortFunc(list, func(a, b named) int {
+		return cmp.Or(cmp.Compare(b.tally.packets, a.tally.packets), slices.Compare(a.names, b.names))
+	})
+	return list
+}

@@ -1,0 +1,187 @@
+package top
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/xdpcap/xdpcap/internal/drops"
+	"github.com/xdpcap/xdpcap/internal/meter"
+)
+
+// A sample is how fast a row was in one second.
+type sample struct{ packets, bits float32 }
+
+// minute is how many samples are kept of each row.
+const minute = 60
+
+// A model is what the screen shows, and what keys change of it.
+type model struct {
+	width, height int
+
+	shown  [kinds]table // of the last second, or of the one in which it was paused
+	head   header
+	trends [kinds]map[string][]sample
+	whole  []sample // of all packets
+
+	kind    kind
+	order   order
+	cursor  [kinds]int
+	held    [kinds]string // the key of the row that the cursor follows; "" = none: it stays at its line
+	paused  bool
+	help    bool
+	typing  bool   // a filter is being typed in
+	typed   []rune // so far
+	filter  string // the one that holds
+	message string // of the last action or of the counters; the next key removes it
+	watch   *watchView
+}
+
+// A header is what the first line tells.
+type header struct {
+	where   string // what is watched, and how
+	at      time.Time
+	rate    meter.Rate
+	dropped float64 // the share that XDP programs dropped; negative = not known
+	lost    meter.Rate
+	trend   []sample
+}
+
+// A watchView is what the screen shows of the packets of a row.
+type watchView struct {
+	title string
+	lines []string // the last of them
+	state string   // how many, and the file that they are written to
+}
+
+// An order is the column by which rows are sorted, which is also that of bars and trends.
+type order int
+
+const (
+	byBits order = iota
+	byPacketRate
+	byBytes
+	byPackets
+	orders
+)
+
+var orderNames = [orders]string{"bit/s", "packets/s", "bytes", "packets"}
+
+// value is what a row is sorted by.
+func (o order) value(r meter.Rate) float64 {
+	switch o {
+	case byBits:
+		return r.BitsPerSecond
+	case byBytes:
+		return float64(r.Bytes)
+	case byPackets:
+		return float64(r.Packets)
+	}
+	return r.PacketsPerSecond
+}
+
+// of returns the value of a sample: trends are of rates.
+func (o order) of(s sample) float64 {
+	if o == byBits || o == byBytes {
+		return float64(s.bits)
+	}
+	return float64(s.packets)
+}
+
+// inPackets is the order where bytes are not known.
+func (o order) inPackets() order {
+	switch o {
+	case byBits:
+		return byPacketRate
+	case byBytes:
+		return byPackets
+	}
+	return o
+}
+
+// take shows what the counters told, unless the screen is paused, and keeps it for the trends.
+func (m *model) take(r *readings, where string) {
+	tables := r.tables()
+	total := r.total()
+	m.whole = push(m.whole, total)
+	for k := range tables {
+		before := m.trends[k]
+		m.trends[k] = make(map[string][]sample)
+		for i := range tables[k].rows {
+			one := &tables[k].rows[i]
+			key := one.key()
+			one.trend = push(before[key], one.rate)
+			m.trends[k][key] = one.trend
+		}
+	}
+	if m.paused {
+		return
+	}
+	m.shown = tables
+	m.head = header{where: where, at: r.at, rate: total, dropped: r.dropped(), lost: drops.TotalRate(r.drops), trend: m.whole}
+	m.sort()
+}
+
+// push returns a trend with one more sample. It shares no memory with the trend before, which may
+// still be shown.
+func push(trend []sample, r meter.Rate) []sample {
+	trend = trend[max(0, len(trend)-minute+1):]
+	return append(slices.Clone(trend), sample{float32(r.PacketsPerSecond), float32(r.BitsPerSecond)})
+}
+
+// forget begins all trends again, because other packets are counted from now on.
+func (m *model) forget() {
+	m.trends, m.whole = [kinds]map[string][]sample{}, nil
+}
+
+// orderOf is the order of a table.
+func (m *model) orderOf(t *table) order {
+	if t.noBytes {
+		return m.order.inPackets()
+	}
+	return m.order
+}
+
+// sort sorts the tables, and lets the cursors follow their rows. Sizes stay in their order.
+func (m *model) sort() {
+	for k := range m.shown {
+		t := &m.shown[k]
+		by := m.orderOf(t)
+		if kind(k) != sizes {
+			slices.SortStableFunc(t.rows, func(a, b row) int {
+				if c := cmp.Or(cmp.Compare(by.value(b.rate), by.value(a.rate)), cmp.Compare(b.rate.Packets, a.rate.Packets)); c != 0 {
+					return c
+				}
+				return cmp.Compare(a.key(), b.key())
+			})
+		}
+		if len(t.rows) > mostRows {
+			t.more, t.rows = true, t.rows[:mostRows]
+		}
+		if held := m.held[k]; held != "" {
+			if at := slices.IndexFunc(t.rows, func(r row) bool { return r.key() == held }); at >= 0 {
+				m.cursor[k] = at
+			}
+		}
+		m.cursor[k] = max(0, min(m.cursor[k], len(t.rows)-1))
+	}
+}
+
+// selected is the row of the cursor; nil = the table is empty.
+func (m *model) selected() *row {
+	t := &m.shown[m.kind]
+	if len(t.rows) == 0 {
+		return nil
+	}
+	return &t.rows[m.cursor[m.kind]]
+}
+
+// move moves the cursor, which then follows its row. At the first line it stays there.
+func (m *model) move(by int) {
+	k := m.kind
+	m.cursor[k] = max(0, min(m.cursor[k]+by, len(m.shown[k].rows)-1))
+	m.held[k] = ""
+	if m.cursor[k] > 0 {
+		m.held[k] = m.selected().key()
+	}
+}

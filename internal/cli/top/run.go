@@ -1,0 +1,223 @@
+package top
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/privilege"
+)
+
+// A view is the terminal with what it shows: the loop of the command.
+type view struct {
+	model
+	screen  *screen
+	sources *sources
+	watched *watch // nil = the tables are shown
+	last    choice // what is watched
+}
+
+// run is the command, from its flags to its totals.
+func (o *Options) run() (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
+	ctx, err := o.process.Begin(frame.Guard{Interfaces: o.interfaces.Named()})
+	if err != nil {
+		return err
+	}
+	later := newFile(time.Now())
+	if _, err := os.Stat("."); err != nil {
+		later = "" // no file can be written here, as w will say
+	}
+	if err := o.sandbox.Plan(later); err != nil {
+		return err
+	}
+	v := &view{}
+	v.filter, v.typed = o.filter.Text, []rune(o.filter.Text)
+	if v.sources, err = openSources(o); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, v.sources.close()) }()
+	if v.screen, err = newScreen(frame.Colored(o.color, o.process.Stdout.File)); err != nil {
+		return err
+	}
+	if err := o.enterSandbox(); err != nil {
+		return err
+	}
+	ctx, cancel := frame.ForDuration(ctx, o.duration)
+	defer cancel()
+	err = v.loop(ctx)
+	var text bytes.Buffer
+	page := frame.NewPage(o.process.Stdout.File, o.color)
+	page.Writer = &text
+	v.sources.writeTotals(page)
+	if _, printing := o.process.Stdout.File.Write(text.Bytes()); err == nil {
+		err = frame.ExplainPrint(printing)
+	}
+	return err
+}
+
+// enterSandbox gives up all rights but three: to attach again, for another filter or the packets of
+// a row; to read the names of the kernel's functions; and to write files in the current directory.
+func (o *Options) enterSandbox() error {
+	if box := o.sandbox.Box(); box != nil {
+		box.Work, box.Readable = []privilege.Work{privilege.BPF, privilege.Files}, frame.KernelFiles
+		o.sandbox.KeepAttaching()
+		box.Keep = append(box.Keep, unix.CAP_SYSLOG) // for the names of functions
+	}
+	return o.sandbox.Enter(func(err error) { frame.Say(o.process.Stderr, "%v", err) })
+}
+
+// loop shows what is counted until the end is asked for. The terminal is then as it was.
+func (v *view) loop(ctx context.Context) (err error) {
+	if err := v.screen.begin(); err != nil {
+		return err
+	}
+	defer v.screen.end()
+	defer func() { err = errors.Join(err, v.unwatch()) }()
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	v.width, v.height = v.screen.Size()
+	if err := v.tick(); err != nil {
+		return err
+	}
+	moment := time.NewTicker(200 * time.Millisecond) // for packets that are watched
+	defer moment.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-second.C:
+			if err := v.tick(); err != nil {
+				return err
+			}
+		case <-moment.C:
+			if v.watched == nil || v.paused {
+				continue
+			}
+		case e := <-v.screen.events:
+			leaving, err := v.handle(e)
+			if leaving || err != nil {
+				return err
+			}
+		}
+		v.draw()
+	}
+}
+
+func (v *view) draw() {
+	if v.watched != nil && (!v.paused || v.watch == nil) {
+		v.watch = v.watched.view()
+	}
+	v.screen.draw(v.lines())
+}
+
+// tick reads the counters.
+func (v *view) tick() error {
+	notice, err := v.sources.look()
+	if err != nil {
+		return err
+	}
+	if notice != "" {
+		v.message = notice
+	}
+	r, err := v.sources.read()
+	if err != nil {
+		return err
+	}
+	v.take(r, v.sources.where())
+	return nil
+}
+
+// handle does what an event of the terminal asks for. leaving says that the end is asked for.
+func (v *view) handle(e event) (leaving bool, err error) {
+	switch {
+	case e.resized:
+		v.screen.Sync()
+		v.width, v.height = v.screen.Size()
+	case e.key != "":
+		return v.act(v.press(e.key))
+	default:
+		return true, nil
+	}
+	return false, nil
+}
+
+// act does what a key asks for.
+func (v *view) act(a action) (leaving bool, err error) {
+	switch a {
+	case leave:
+		return true, nil
+	case pause:
+		err = v.screen.pause()
+	case refilter:
+		err = v.refilter(string(v.typed))
+	case watchRow, writeRow:
+		r := v.selected()
+		v.begin(r.title(), r.packets, a == writeRow)
+	case writeWatched:
+		v.begin(v.watched.title, v.last, true)
+	case unwatch:
+		if err := v.unwatch(); err != nil {
+			v.message = err.Error()
+		}
+	}
+	if timed := v.kind == runTimes; timed != v.sources.timed {
+		v.sources.measure(timed)
+	}
+	return false, err
+}
+
+func (v *view) refilter(text string) error {
+	refused, err := v.sources.refilter(text)
+	if refused != nil {
+		v.message = refused.Error()
+		return err
+	}
+	v.filter = text
+	v.forget()
+	return err
+}
+
+// begin shows the packets of a choice as they come, and writes them to a file if that is wanted.
+func (v *view) begin(title string, c choice, writes bool) {
+	path := ""
+	if writes {
+		path = newFile(time.Now())
+	}
+	var before []string
+	if w := v.watched; w != nil {
+		if w.path != "" {
+			return // they are written already
+		}
+		v.unwatch()
+		before = w.lines
+	}
+	options, err := v.sources.watchOptions(c)
+	if err == nil {
+		v.watched, err = openWatch(title, options, path, before)
+	}
+	if err != nil {
+		v.message = frame.WithRemedy(err.Error(), err)
+		return
+	}
+	v.last, v.paused = c, false
+}
+
+// unwatch ends the capture of a row, and shows the tables again.
+func (v *view) unwatch() (err error) {
+	if v.watched != nil {
+		err = v.watched.close()
+		if v.watched.path != "" && err == nil {
+			v.message = v.watched.view().state
+		}
+	}
+	v.watched, v.watch = nil, nil
+	return err
+}

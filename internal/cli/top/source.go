@@ -1,0 +1,179 @@
+package top
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/counters"
+	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// A source is an interface with its open counters.
+type source struct {
+	reading
+	index   int
+	brief   string   // how, in a few columns
+	runs    bool     // an XDP program runs there
+	open    []meters // in the order of their totals
+	times   meters   // of run times, which are counted while they are shown; nil = they are not
+	untimed bool     // they cannot be counted
+}
+
+// shownFlows is how many flows the totals have.
+const shownFlows = 10
+
+// openSource opens the counters of an interface, or none.
+func (o *Options) openSource(name string) (s *source, err error) {
+	ifi, err := xdp.EthernetInterface(name)
+	if err != nil {
+		return nil, err
+	}
+	s = &source{reading: reading{name: ifi.Name}, index: ifi.Index}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	received, sent, err := o.filter.Compile(ifi.Name, o.direction)
+	if err != nil {
+		return s, err
+	}
+	options := meter.ProtocolsOptions{Interface: ifi.Name, Program: o.program, Variant: meter.PerCPU, Sizes: true, Flows: true, FilterText: o.filter.Text}
+	if o.direction != capture.Out {
+		options.Filter, options.AtIngress = received, support.PrefersTC(ifi)
+		if err := s.countReceived(options); err != nil {
+			return s, err
+		}
+	}
+	if o.direction != capture.In {
+		options.Filter, options.AtIngress, options.Sent = sent, false, true
+		if err := s.count(options, capture.Out, &s.out); err != nil {
+			return s, err
+		}
+	}
+	s.brief = cmp.Or(s.brief, s.how)
+	return s, nil
+}
+
+// countReceived counts what the interface receives. Where a program runs that cannot be traced,
+// that is what it lets pass.
+func (s *source) countReceived(options meter.ProtocolsOptions) error {
+	err := s.count(options, capture.In, &s.in)
+	switch {
+	case meter.IsUntraceable(err) && options.Program == "":
+		options.AtIngress, s.runs = true, true
+		if err := s.count(options, capture.In, &s.in); err != nil {
+			return err
+		}
+		s.how = "tc, after an XDP program"
+		return nil
+	case err != nil || !s.traced:
+		return err
+	}
+	a, err := meter.OpenActions(meter.ActionsOptions{Interface: s.name, Program: options.Program, Verdict: xdp.Pass, TraceOnly: true})
+	if err != nil {
+		return err
+	}
+	s.add(&counter[meter.ActionCounts]{new(counters.StatsOptions).Counter(a, s.name), &s.verdicts})
+	return nil
+}
+
+// count opens the counters of protocols, sizes and flows of one direction.
+func (s *source) count(options meter.ProtocolsOptions, d capture.Direction, into *meter.Interval[meter.ProtocolCounts]) error {
+	p, err := meter.OpenProtocols(options)
+	if err != nil {
+		return err
+	}
+	o := &counters.CountOptions{Sizes: true, Flows: shownFlows}
+	s.add(&counter[meter.ProtocolCounts]{o.Counter(p, d, s.name), into})
+	if d == capture.Out {
+		if s.how != "" {
+			s.how += "; "
+		}
+		s.how += "sent"
+		return nil
+	}
+	switch traced := p.Traced(); {
+	case traced != nil:
+		s.traced, s.runs = true, true
+		s.how, s.brief = fmt.Sprintf("tracing %v", *traced), fmt.Sprintf("%s (%d)", traced.Name, traced.ID)
+	case options.AtIngress:
+		s.how = "tc ingress"
+	default:
+		s.how = "XDP"
+	}
+	return nil
+}
+
+func (s *source) add(m meters) { s.open = append(s.open, m) }
+
+// read takes the next snapshots of all counters.
+func (s *source) read() error {
+	for _, m := range s.open {
+		if err := m.read(); err != nil {
+			return err
+		}
+	}
+	if s.times != nil {
+		return s.times.read()
+	}
+	return nil
+}
+
+// follow looks whether everything is still counted.
+func (s *source) follow() (notice string, err error) {
+	for _, m := range append([]meters{s.times}, s.open...) {
+		if m == nil {
+			continue
+		}
+		more, err := m.Follow()
+		if err != nil {
+			return "", err
+		}
+		if more != "" {
+			notice = more
+		}
+	}
+	return notice, nil
+}
+
+// measure begins or ends to measure run times. An error says why they are not known.
+func (s *source) measure(program string, on bool) error {
+	switch {
+	case on == (s.times != nil):
+		return nil
+	case !on:
+		times := s.times
+		s.times = nil
+		return times.Close()
+	}
+	s.latency, s.runtime = meter.Interval[meter.LatencyCounts]{}, meter.Interval[meter.RuntimeCounts]{}
+	l, err := meter.OpenLatency(s.name, program)
+	if err == nil {
+		s.times = &counter[meter.LatencyCounts]{new(counters.LatencyOptions).Counter(l, nil, s.name), &s.latency}
+		return nil
+	}
+	if !errors.Is(err, meter.ErrNotMeasurable) {
+		return err
+	}
+	r, err := meter.OpenRuntime(s.name)
+	if err == nil {
+		s.times = &counter[meter.RuntimeCounts]{counters.MeanCounter(r), &s.runtime}
+	}
+	return err
+}
+
+// close detaches everything.
+func (s *source) close() error {
+	var errs []error
+	for _, m := range append([]meters{s.times}, s.open...) {
+		if m != nil {
+			errs = append(errs, m.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,193 @@
+package drops
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/lost"
+	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/support"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+//go:generate go tool bpf2go -target bpfel -type cause -type totals retransmit ../../bpf/retransmit.c
+
+// Retransmits are the segments that TCP sent again, since Open: those whose route leads through the
+// interface, or all of the machine. A segment is counted each time that it is sent again, as the
+// kernel does in TcpRetransSegs, except answers to a connection request (SYN-ACK) and, before Linux
+// 6.17, what could not be sent.
+type Retransmits struct {
+	Segments uint64
+
+	// Lost has those that were lost here before, in the places whose losses count: at the
+	// interface, or anywhere on the machine.
+	Lost map[Loss]Tally
+
+	Elsewhere uint64 // that were not lost here; maybe not lost at all, but acknowledged late
+	Unknown   uint64 // of which nobody knows: lost before Open, or forgotten since, or not seen
+}
+
+// holeProgramOf is programOf for the program that keeps what is lost.
+var holeProgramOf = map[string]string{
+	"*sk_buff, *void":                         retransmitProgXdpcapHoleOld,
+	"*sk_buff, *void, skb_drop_reason":        retransmitProgXdpcapHole,
+	"*sk_buff, *void, skb_drop_reason, *sock": retransmitProgXdpcapHoleRx,
+}
+
+// retransmits tells which of the segments that TCP sends again were lost here.
+type retransmits struct {
+	stack *stackMeter // whose names it uses
+	coll  *ebpf.Collection
+	holes *ebpf.Program
+	links []link.Link
+
+	mu     sync.Mutex
+	unseen unseenLosses
+}
+
+// openRetransmits begins to count, as openStack does.
+func openRetransmits(iface *xdp.Interface, stack *stackMeter, o Options) (*retransmits, error) {
+	r := &retransmits{stack: stack}
+	if err := r.open(iface, o); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	return r, nil
+}
+
+func (r *retransmits) open(iface *xdp.Interface, o Options) error {
+	kernel, err := xdp.KernelTypes().Kernel()
+	if err != nil {
+		return support.ExplainBTF("find the tracepoints of retransmissions in the kernel's BTF", err)
+	}
+	name, err := programFor(kernel, holeProgramOf)
+	if err != nil {
+		return err
+	}
+	spec, err := loadRetransmit()
+	if err != nil {
+		return err
+	}
+	again := spec.Programs[retransmitProgXdpcapAgain]
+	spec.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name], retransmitProgXdpcapAgain: again}
+	if err := o.restrict(iface, spec); err != nil {
+		return err
+	}
+	constants, err := lost.Constants(r.stack.reasons, r.stack.symbols, false)
+	if err != nil {
+		return err
+	}
+	if constants[retransmitVarBeganNs], err = machine.Monotonic(); err != nil {
+		return err
+	}
+	if o.longestHole > 0 {
+		constants[retransmitVarLongestNs] = uint64(o.longestHole)
+	}
+	if err := attach.Set(spec, constants); err != nil {
+		return err
+	}
+	if r.coll, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: xdp.KernelTypes()}); err != nil {
+		return support.ExplainLoad("load the programs for retransmissions", err)
+	}
+	r.holes = r.coll.Programs[name]
+	for _, p := range []*ebpf.Program{r.holes, r.coll.Programs[retransmitProgXdpcapAgain]} {
+		l, err := link.AttachTracing(link.TracingOptions{Program: p})
+		if err != nil {
+			return support.ExplainLoad("attach to the tracepoints skb:kfree_skb and tcp:tcp_retransmit_skb", err)
+		}
+		r.links = append(r.links, l)
+	}
+	return nil
+}
+
+// read reads all counters. m gives the losses their names.
+func (r *retransmits) read(m *Meter) (*Retransmits, error) {
+	counts := &Retransmits{Lost: make(map[Loss]Tally)}
+	raw := make(map[stackCause]uint64)
+	var key retransmitCause
+	var slots []uint64
+	var locations []uint64
+	all := r.coll.Maps[retransmitMapCauses].Iterate()
+	for all.Next(&key, &slots) {
+		for _, n := range slots {
+			raw[stackCause(key)] += n
+		}
+		locations = append(locations, key.Location)
+	}
+	if err := all.Err(); err != nil {
+		return nil, fmt.Errorf("read the causes of retransmissions: %w", err)
+	}
+	names, err := r.stack.symbols.Find(locations)
+	if err != nil {
+		return nil, err
+	}
+	for key, segments := range raw {
+		l := m.lossOf(r.stack.cause(&key, names))
+		if lost.IsAtHook(l.Reason, l.Where) {
+			l.Stage, l.Reason = XDP, xdp.Drop.String()
+		}
+		tally := counts.Lost[l]
+		tally.Packets += segments
+		counts.Lost[l] = tally
+	}
+	var totals []retransmitTotals
+	if err := r.coll.Maps[retransmitMapSentAgain].Lookup(uint32(0), &totals); err != nil {
+		return nil, fmt.Errorf("read how much was sent again: %w", err)
+	}
+	for _, t := range totals {
+		counts.Segments += t.Segments
+		counts.Elsewhere += t.Elsewhere
+		counts.Unknown += t.Unknown
+	}
+	info, err := r.holes.Stats()
+	if err != nil {
+		return nil, fmt.Errorf("read how many losses were not seen: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	moved := r.unseen.among(counts.Elsewhere, info.RecursionMisses, time.Now())
+	counts.Elsewhere -= moved
+	counts.Unknown += moved
+	return counts, nil
+}
+
+// unseenLosses are losses that the program was not called for, because it already ran on this CPU.
+// As many of the segments that are sent again in the next minutes may have been lost here.
+type unseenLosses struct {
+	elsewhere, missed uint64 // at the last call
+	open              uint64 // losses for which no segment was found yet
+	since             time.Time
+	moved             uint64
+}
+
+// among returns how many of these segments may have been lost here. Neither the result nor
+// elsewhere minus the result ever falls.
+func (u *unseenLosses) among(elsewhere, missed uint64, now time.Time) uint64 {
+	if now.Sub(u.since) > 2*time.Minute {
+		u.open = 0
+	}
+	if missed > u.missed {
+		u.open, u.since = u.open+missed-u.missed, now
+	}
+	more := min(u.open, elsewhere-u.elsewhere)
+	u.open -= more
+	u.moved += more
+	u.elsewhere, u.missed = elsewhere, missed
+	return u.moved
+}
+
+func (r *retransmits) close() error {
+	var errs []error
+	for _, l := range r.links {
+		errs = append(errs, l.Close())
+	}
+	if r.coll != nil {
+		r.coll.Close()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,178 @@
+// Package proc reads counters of losses that the kernel has without programs: of protocols and
+// conntrack in /proc/net, of the queues before the stack, of interfaces and their receive queues.
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+)
+
+// Counters are the kernel's own, by name: as `nstat -a` names them, "TcpExtListenDrops", and those
+// of conntrack and of devices as "conntrack drop", "eth0 tx_dropped" and "eth0 qdisc_drops".
+type Counters map[string]uint64
+
+// Since is how the counters rose. A counter that did not is omitted.
+func (c Counters) Since(before Counters) Counters {
+	rose := make(Counters)
+	for name, now := range c {
+		if n := Rise(before[name], now); n > 0 {
+			rose[name] = n
+		}
+	}
+	return rose
+}
+
+// The files with the counters of a network namespace, below /proc/net. The kernel has those of SCTP
+// and conntrack only while these modules are loaded.
+const (
+	OfIP        = "snmp" // and of TCP, UDP and ICMP, as far as the MIBs of SNMP have them
+	OfTCP       = "netstat"
+	OfIPsec     = "xfrm_stat"
+	OfConntrack = "stat/nf_conntrack"
+)
+
+// Files are all of them.
+var Files = []string{OfIP, "snmp6", OfTCP, OfIPsec, "sctp/snmp", OfConntrack}
+
+// A File has counters of the network namespace in which it was opened. Reading it takes no rights.
+// Its methods may be called concurrently, except Close.
+type File struct {
+	file  io.ReaderAt
+	first Counters // when it was opened
+
+	mu *sync.Mutex // one reader at a time: the kernel writes the file anew for another one
+}
+
+// Open opens a file of the calling thread's network namespace. If the kernel lacks the file, it has
+// no counters.
+func Open(name string) File {
+	f := File{strings.NewReader(""), make(Counters), new(sync.Mutex)}
+	if file, err := os.Open("/proc/thread-self/net/" + name); err == nil {
+		f.file = file
+	}
+	f.Read(f.first)
+	return f
+}
+
+// Read adds the counters as they are now.
+func (f File) Read(all Counters) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	text, err := io.ReadAll(io.NewSectionReader(f.file, 0, 1<<20))
+	if err == nil {
+		parseCounters(string(text), all)
+	}
+}
+
+// Value returns one counter as it is now.
+func (f File) Value(name string) (uint64, error) {
+	now := make(Counters)
+	f.Read(now)
+	n, ok := now[name]
+	if !ok {
+		return 0, fmt.Errorf("the kernel has no counter %s", name)
+	}
+	return n, nil
+}
+
+// Rose returns how the counters rose since the file was opened.
+func (f File) Rose() Counters {
+	now := make(Counters)
+	f.Read(now)
+	return now.Since(f.first)
+}
+
+// Close closes the file.
+func (f File) Close() error {
+	if c, ok := f.file.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// parseCounters adds the counters of one of these files. There are three formats: pairs of a line
+// of names and a line of values, both after the protocol's name and a colon; a line for each
+// counter; and, of conntrack, a line of names and one of hexadecimal values for each CPU.
+func parseCounters(text string, all Counters) {
+	var names []string
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		protocol, isProtocol := strings.CutSuffix(fields[0], ":")
+		switch {
+		case isProtocol && names == nil:
+			names = fields
+		case isProtocol:
+			for i := 1; i < min(len(names), len(fields)); i++ {
+				all.add(protocol+names[i], fields[i], 10)
+			}
+			names = nil
+		case fields[0] == "entries":
+			names = fields
+		case names != nil:
+			for i := 1; i < min(len(names), len(fields)); i++ { // each CPU has the number of all entries
+				all.add("conntrack "+names[i], fields[i], 16)
+			}
+		default:
+			all.add(fields[0], fields[1], 10)
+		}
+	}
+}
+
+// add adds a value. Some are no counters, and negative.
+func (c Counters) add(name, value string, base int) {
+	if n, err := strconv.ParseUint(value, base, 64); err == nil {
+		c[name] += n
+	}
+}
+
+// AddDevices adds the counters of each interface in the calling thread's network namespace, and of
+// its queue: of the queue at the root, because the kernel counts there the drops of the queues
+// below it, too.
+func (c Counters) AddDevices() error {
+	links, err := netlink.LinkList()
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return fmt.Errorf("list the interfaces: %w", err)
+	}
+	queues, err := netlink.QdiscList(nil)
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return fmt.Errorf("list the queues of interfaces: %w", err)
+	}
+	names := make(map[int]string)
+	for _, l := range links {
+		a := l.Attrs()
+		names[a.Index] = a.Name
+		if s := a.Statistics; s != nil {
+			c[a.Name+" rx_dropped"] = s.RxDropped
+			c[a.Name+" rx_errors"] = s.RxErrors
+			c[a.Name+" rx_missed"] = max(s.RxMissedErrors, s.RxFifoErrors, s.RxOverErrors) // see cardState
+			c[a.Name+" tx_dropped"] = s.TxDropped
+			c[a.Name+" tx_errors"] = s.TxErrors
+		}
+	}
+	for _, q := range queues {
+		a := q.Attrs()
+		if name, s := names[a.LinkIndex], a.Statistics; name != "" && s != nil && s.Queue != nil && a.Parent == netlink.HANDLE_ROOT {
+			c[name+" qdisc_drops"] += uint64(s.Queue.Drops)
+		}
+	}
+	return nil
+}
+
+// Rise is how much a counter rose. A counter that fell was set to zero in between, as some drivers
+// do when they are configured anew.
+func Rise(before, now uint64) uint64 {
+	if now < before {
+		return now
+	}
+	return now - before
+}

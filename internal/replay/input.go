@@ -1,0 +1,221 @@
+// Package replay runs an XDP program on the packets of capture files by BPF_PROG_RUN, without
+// attaching it, and compares its verdicts with those in the captures, or with another program's.
+//
+// Some things differ from the time of the capture: the clock, the work of other CPUs, and the
+// entries that earlier packets have left in maps. A redirected packet is not sent.
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"hash/maphash"
+	"time"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+const (
+	minPacket = 14    // an Ethernet header: BPF_PROG_RUN refuses shorter packets
+	maxPacket = 65535 // BPF_PROG_RUN takes at most 18 pages
+
+	headroom = 256 // bytes by which a program can make a packet longer, at most
+)
+
+// Options are the programs to run, and the object of the comparison.
+type Options struct {
+	Program *Program
+	Against *Program // Program is compared with it, and it also runs on each packet; nil = with the capture
+	Ingress int      // index of the interface from which packets seem to come; 0 = loopback
+	Expect  *Expectations
+}
+
+// An Input wraps an input, and runs the program on its packets. It returns them as the program
+// leaves them, with its verdict, like a capture at the program's exit. It belongs to the goroutine
+// of the wrapped input.
+type Input struct {
+	capture.Input
+	options Options
+	program *runner
+	against *runner // nil without Options.Against
+	tally   *tally
+
+	description capture.Description
+	sources     *capture.SourceList
+	entered     map[uint64]outcome // of Program, by packet id: packets at an Entry whose Exit was not read yet
+	packets     []packet           // memory for the packets of one Read, reused by the next
+	other       []byte             // memory for a packet as Against leaves it
+}
+
+// A packet is the memory for a packet as a program leaves it.
+type packet struct {
+	facts capture.Facts
+	data  [maxPacket + headroom]byte
+}
+
+// seed is for the hashes in outcomes.
+var seed = maphash.MakeSeed()
+
+// mostEntered bounds how many packets may be between an entry and an exit, on all CPUs together.
+const mostEntered = 1 << 14
+
+// NewInput wraps an input of capture files.
+func NewInput(from capture.Input, o Options) *Input {
+	in := &Input{
+		Input: from, options: o, program: newRunner(o.Program, o.Ingress), tally: newTally(&o),
+		entered: make(map[uint64]outcome), other: make([]byte, maxPacket+headroom),
+	}
+	if o.Against != nil {
+		in.against = newRunner(o.Against, o.Ingress)
+	}
+	in.describe()
+	return in
+}
+
+// describe sets the description, in which every source is an exit of the program.
+func (in *Input) describe() {
+	d := in.Input.Description()
+	in.sources = capture.NewSourceList(&d)
+	d.Files, d.ReasonName, d.LocationName, d.OutletName = nil, nil, nil, nil
+	if o := in.options.Program.outlets; o != nil {
+		d.OutletName = o.name
+	}
+	d.Sources = in.exits(d.Sources)
+	if more := d.More; more != nil {
+		d.More = func(come int) []capture.Source { return in.exits(more(come)) }
+	}
+	in.description = d
+}
+
+func (in *Input) exits(sources []capture.Source) []capture.Source {
+	all := make([]capture.Source, len(sources))
+	for i, s := range sources {
+		all[i] = capture.Source{
+			Name: cmp.Or(s.Name, s.Label()), Hook: capture.Exit, Target: capture.Program(in.options.Program.Named), Place: s.Place, Came: s.Came,
+			Index: s.Index, Alias: s.Alias, Driver: s.Driver, MAC: s.MAC, Speed: s.Speed, Pod: s.Pod, SnapLen: s.SnapLen,
+		}
+	}
+	return all
+}
+
+// Description returns the input's description, with the program's exits as sources.
+func (in *Input) Description() capture.Description { return in.description }
+
+// Close closes the wrapped input.
+func (in *Input) Close() error {
+	in.program.close()
+	if in.against != nil {
+		in.against.close()
+	}
+	return in.Input.Close()
+}
+
+// Read implements [capture.Input].
+func (in *Input) Read(packets []capture.Packet, idle func()) (n int, err error) {
+	for n == 0 && err == nil {
+		var all int
+		if all, err = in.Input.Read(packets, idle); all == 0 {
+			break
+		}
+		in.sources.Look()
+		for len(in.packets) < all {
+			in.packets = append(in.packets, packet{})
+		}
+		for i := range packets[:all] {
+			ran, failed := in.replay(&packets[i], &in.packets[n])
+			if failed != nil {
+				return n, failed
+			}
+			if ran {
+				packets[n] = packets[i]
+				n++
+			}
+		}
+	}
+	return n, err
+}
+
+// replay runs the program on a packet, and replaces p by the packet that it leaves, in the memory
+// of to. ran is false if the program did not run: an XDP program would not get such a packet, or it
+// ran already at the entry.
+func (in *Input) replay(p *capture.Packet, to *packet) (ran bool, err error) {
+	s := in.sources.Of(int(p.Source))
+	if s.Hook == capture.Exit && in.compareExit(p, s) {
+		return false, nil
+	}
+	if why := in.tally.NotRun.counter(p, s); why != nil {
+		*why++
+		return false, nil
+	}
+	before := p.Data
+	now, left, err := in.run(in.program, before, p.Queue, to.data[:])
+	if err != nil {
+		return false, fmt.Errorf("run %v on a packet of %d bytes: %w", in.options.Program, len(before), err)
+	}
+	if len(before) < int(p.WireLen) {
+		in.tally.Cut++
+		now.leftHash = 0 // the rest of the packet may differ
+	}
+	one := compared{now: now, packet: p, before: before}
+	switch verdict, known := s.VerdictOf(p); {
+	case in.against != nil:
+		was, _, err := in.run(in.against, before, p.Queue, in.other)
+		if err != nil {
+			return false, fmt.Errorf("run %v on a packet of %d bytes: %w", in.options.Against, len(before), err)
+		}
+		one.was, one.known = was, true
+	case known:
+		one.was.verdict, one.known = verdict, true
+	case s.Hook == capture.Entry:
+		if len(in.entered) == mostEntered {
+			clear(in.entered)
+		}
+		in.entered[p.ID] = now
+	}
+	in.tally.add(&one)
+	outlet, err := in.options.Program.outlets.last()
+	if err != nil {
+		return false, fmt.Errorf("ask where %v sends a packet: %w", in.options.Program, err)
+	}
+	to.facts = *p.Facts
+	f := &to.facts
+	f.Verdict, f.RunTime = now.verdict, uint32(now.took)
+	f.WireLen = uint32(max(0, int(f.WireLen)+len(left)-len(before)))
+	f.Dropped, f.Hash, f.HashKind, f.To, f.Reason, f.Location = 0, 0, capture.NoHash, outlet, 0, 0
+	p.Facts, p.Data, p.Stored = f, left, nil
+	return true, nil
+}
+
+// run runs a program on a packet.
+func (in *Input) run(r *runner, data []byte, queue uint32, to []byte) (o outcome, left []byte, err error) {
+	verdict, left, took, err := r.run(data, queue, to)
+	return outcome{verdict, max(0, took-r.program.idle), string(left) != string(data), maphash.Bytes(seed, left)}, left, err
+}
+
+// compareExit compares a packet at the exit of the captured program with the outcome of Program for
+// the same packet at the entry. It returns false if the capture does not have the entry.
+func (in *Input) compareExit(p *capture.Packet, s *capture.Source) bool {
+	id, hasID := s.IDOf(p)
+	now, ok := in.entered[id]
+	if !hasID || !ok {
+		in.tally.AsLeft++
+		return false
+	}
+	delete(in.entered, id)
+	if verdict, known := s.VerdictOf(p); known && in.against == nil {
+		was := outcome{verdict: verdict}
+		if len(p.Data) == int(p.WireLen) {
+			was.leftHash = maphash.Bytes(seed, p.Data)
+		}
+		in.tally.compare(&compared{now: now, was: was, known: true, packet: p, before: p.Data})
+	}
+	return true
+}
+
+// An outcome is the result of a program's run on a packet.
+type outcome struct {
+	verdict  xdp.Verdict
+	took     time.Duration // the run time, less that of an empty program
+	changed  bool          // the packet's bytes or length
+	leftHash uint64        // a hash of the packet that it leaves; 0 = not known
+}
