@@ -21,7 +21,8 @@ import (
 // Retransmits are the segments that TCP sent again, since Open: those whose route leads through the
 // interface, or all of the machine. A segment is counted each time that it is sent again, as the
 // kernel does in TcpRetransSegs, except answers to a connection request (SYN-ACK) and, before Linux
-// 6.17, what could not be sent.
+// 6.17, what could not be sent. What the program was not called for, because it already ran on the
+// CPU, is one segment of Unknown each time, although it may have been several.
 type Retransmits struct {
 	Segments uint64
 
@@ -148,6 +149,12 @@ func (r *retransmits) read(m *Meter) (*Retransmits, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read how many losses were not seen: %w", err)
 	}
+	again, err := r.coll.Programs[retransmitProgXdpcapAgain].Stats()
+	if err != nil {
+		return nil, fmt.Errorf("read how much was sent again unseen: %w", err)
+	}
+	counts.Segments += again.RecursionMisses
+	counts.Unknown += again.RecursionMisses
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	moved := r.unseen.among(counts.Elsewhere, info.RecursionMisses, time.Now())

@@ -1,6 +1,7 @@
 package drops
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -208,18 +209,28 @@ func resentAfter(r *Retransmits, device string, netns uint32, reason string) (se
 	return segments
 }
 
+// exactly measures until nothing is wrong, five times at most. What interrupts certain processes is
+// hidden from all programs by some kernels (seen: softirqs on top of threads of process 1, without
+// a miss in the program's statistics), and what interrupts the program itself by all of them: then
+// TCP has sent more again than is counted, which no second measurement repeats.
+func exactly(t *testing.T, measure func(*testing.T) (wrong []string)) {
+	t.Helper()
+	for range 5 {
+		wrong := measure(t)
+		if len(wrong) == 0 {
+			return
+		}
+		t.Log(strings.Join(wrong, "\n"))
+	}
+	t.Error("wrong each time, see above")
+}
+
 // Segments that are sent again are as many as the kernel counts. Those that were lost at the
 // interface have the reason, and those that were lost elsewhere on this machine have it where all
 // interfaces count. Packets of other tests are of other namespaces.
 func TestRetransmits(t *testing.T) {
 	t.Parallel()
-	const enough = 20
-	for _, test := range []struct {
-		name, family string
-		lose         func(*network)
-		reason       string // the beginning
-		here         bool   // at the interface
-	}{
+	for _, test := range []lossOfSegments{
 		{"queue", "IPv4", (*network).shortQueue, "QDISC_", true},
 		{"queue", "IPv6", (*network).shortQueue, "QDISC_", true},
 		{"queue", "IPv4 on a socket of IPv6", (*network).shortQueue, "QDISC_", true},
@@ -228,51 +239,68 @@ func TestRetransmits(t *testing.T) {
 	} {
 		t.Run(test.name+" "+test.family, func(t *testing.T) {
 			t.Parallel()
-			n := newNetworkOf(t, testnet.PairOptions{Addresses: true, IPv6: true})
-			conn := n.converse(test.family)
-			n.transfer(conn, 1000)
-			m, machine := n.openMeterOf(Options{Interface: n.RxName, Retransmits: true}), n.openMeterOf(Options{Retransmits: true})
-			namespace := n.openMeterOf(Options{Namespace: true, Retransmits: true})
-			n.settle(conn)
-			before := (&lab{network: n}).kernelCounters()
-			test.lose(n)
-			for n.resent(before) < enough {
-				n.transfer(conn, 500_000)
-			}
-			here, all := n.counts(m).Retransmits, n.counts(machine).Retransmits
-			resent := n.resent(before)
-			t.Logf("%+v; of the machine: %+v; %d by the kernel's counter", here, all, resent)
-			if all := n.counts(namespace).Retransmits; all.Segments != resent || test.here == (len(all.Lost) == 0) {
-				t.Errorf("in the network namespace: %+v, want %d segments", all, resent)
-			}
-			atInterface, lost := resentAfter(here, "", 0, test.reason), resentAfter(all, n.RxName, 0, test.reason)
-			if here.Segments != resent || atInterface+here.Elsewhere+here.Unknown != resent {
-				t.Errorf("%d segments, want %d", here.Segments, resent)
-			}
-			if !test.here {
-				lost = resentAfter(all, n.TxName, n.netnsOf(n.Tx), test.reason)
-			}
-			if (lost == atInterface) != test.here || !test.here && len(here.Lost) > 0 {
-				t.Errorf("%v were lost at the interface, and %v on the machine", here.Lost, all.Lost)
-			}
-			// The other side tells what has arrived twice: it was not lost, but late. And a bucket
-			// of losses may overflow, on a busy machine more often: then a cause is unknown, but
-			// not a wrong one.
-			late, unknown, most := uint64(n.info(conn).Dsack_dups), here.Unknown, resent/4
-			if !test.here { // then those of other tests are among them
-				unknown, most = all.Unknown, all.Segments/4
-			}
-			if lost > resent || lost+late+unknown+2+resent/20 < resent || unknown > most {
-				t.Errorf("%d of %d segments were lost for %s, %d were late, and %d are unknown", lost, resent, test.reason, late, unknown)
-			}
+			exactly(t, test.measure)
 		})
 	}
+}
+
+type lossOfSegments struct {
+	name, family string
+	lose         func(*network)
+	reason       string // the beginning
+	here         bool   // at the interface
+}
+
+func (l lossOfSegments) measure(t *testing.T) (wrong []string) {
+	const enough = 20
+	n := newNetworkOf(t, testnet.PairOptions{Addresses: true, IPv6: true})
+	conn := n.converse(l.family)
+	n.transfer(conn, 1000)
+	m, machine := n.openMeterOf(Options{Interface: n.RxName, Retransmits: true}), n.openMeterOf(Options{Retransmits: true})
+	namespace := n.openMeterOf(Options{Namespace: true, Retransmits: true})
+	n.settle(conn)
+	before := (&lab{network: n}).kernelCounters()
+	l.lose(n)
+	for n.resent(before) < enough {
+		n.transfer(conn, 500_000)
+	}
+	here, all := n.counts(m).Retransmits, n.counts(machine).Retransmits
+	resent := n.resent(before)
+	t.Logf("%+v; of the machine: %+v; %d by the kernel's counter", here, all, resent)
+	report := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	if all := n.counts(namespace).Retransmits; all.Segments != resent || l.here == (len(all.Lost) == 0) {
+		report("in the network namespace: %+v, want %d segments", all, resent)
+	}
+	atInterface, lost := resentAfter(here, "", 0, l.reason), resentAfter(all, n.RxName, 0, l.reason)
+	if here.Segments != resent || atInterface+here.Elsewhere+here.Unknown != resent {
+		report("%d segments, want %d", here.Segments, resent)
+	}
+	if !l.here {
+		lost = resentAfter(all, n.TxName, n.netnsOf(n.Tx), l.reason)
+	}
+	if (lost == atInterface) != l.here || !l.here && len(here.Lost) > 0 {
+		report("%v were lost at the interface, and %v on the machine", here.Lost, all.Lost)
+	}
+	// The other side tells what has arrived twice: it was not lost, but late. And a bucket of losses
+	// may overflow, on a busy machine more often: then a cause is unknown, but not a wrong one.
+	late, unknown, most := uint64(n.info(conn).Dsack_dups), here.Unknown, resent/4
+	if !l.here { // then those of other tests are among them
+		unknown, most = all.Unknown, all.Segments/4
+	}
+	if lost > resent || lost+late+unknown+2+resent/20 < resent || unknown > most {
+		report("%d of %d segments were lost for %s, %d were late, and %d are unknown", lost, resent, l.reason, late, unknown)
+	}
+	return wrong
 }
 
 // What another connection loses is not taken for what is sent again, and what no tracepoint reports
 // was not lost here.
 func TestRetransmitsOfOthers(t *testing.T) {
 	t.Parallel()
+	exactly(t, measureOthers)
+}
+
+func measureOthers(t *testing.T) (wrong []string) {
 	const enough = 10
 	n := newNetwork(t)
 	lostPort, stolenPort := n.serve(), n.serve()
@@ -300,11 +328,12 @@ func TestRetransmitsOfOthers(t *testing.T) {
 	ofLost, ofStolen := uint64(n.info(lost).Total_retrans), uint64(n.info(stolen).Total_retrans)
 	t.Logf("%d and %d: %+v; of the machine: %+v", ofLost, ofStolen, here, all)
 	if resent := n.resent(before); here.Segments != resent || here.Elsewhere != resent {
-		t.Errorf("%+v, want %d not lost at the interface", here, resent)
+		wrong = append(wrong, fmt.Sprintf("%+v, want %d not lost at the interface", here, resent))
 	}
 	if found() > ofLost || resentAfter(all, n.TxName, n.netnsOf(n.Tx), "") != found() || all.Elsewhere < ofStolen {
-		t.Errorf("%d were lost, and %d not; want at most %d, and %d", found(), all.Elsewhere, ofLost, ofStolen)
+		wrong = append(wrong, fmt.Sprintf("%d were lost, and %d not; want at most %d, and %d", found(), all.Elsewhere, ofLost, ofStolen))
 	}
+	return wrong
 }
 
 // Whether a segment was lost here is not known if it was sent before counting began, if its loss is
