@@ -36,6 +36,7 @@
 /* These keep the types in BTF, for bpf2go. */
 struct facts *const facts_type;
 struct ring *const ring_type;
+enum verdict_kind *const verdict_kind_type;
 
 /* A group is `one_in` consecutive packets on one CPU. One of them is kept. */
 struct group {
@@ -942,6 +943,74 @@ int BPF_PROG(xdpcap_fexit, struct xdp_buff *xdp, int returned)
 	return 0;
 }
 
+/* What the traced function returns: enum verdict_kind. Only xdpcap_fexit_function reads it. */
+volatile const __u32 returning = XDP_VERDICT;
+
+static __always_inline void emit_returned(struct xdp_buff *xdp, struct account *account,
+					  __u64 number, __u32 returned, __u32 run_time)
+{
+	struct facts facts = {
+		.wire_len = length_of(xdp),
+		.verdict = returned,
+		.gso_size = returning << KIND_SHIFT,
+		.id = make_id(account->cpu, number),
+		.queue = xdp->rxq->queue_index,
+		.run_time = run_time,
+	};
+
+	if (returning == XDP_VERDICT) {
+		facts.to = find_outlet(xdp, returned);
+		facts.reason = given_reason(returned);
+	}
+	emit(xdp, XDP_BUFF, account, &facts);
+}
+
+/*
+ * decide_at_exit is what becomes of a packet that leaves a traced function or program. The decision
+ * of its entry is used up. Without the exit's own sampling, the packet has the weight of its entry.
+ */
+static __always_inline enum decision decide_at_exit(void *ctx, enum context context,
+						    struct passage *passage,
+						    struct account *account, __u32 returned,
+						    __u32 *run_time)
+{
+	enum decision decision = passage->decision;
+
+	account->seen++;
+	passage->decision = UNDECIDED;
+	if (decision == KEEP) {
+		*run_time = run_time_of(passage);
+		if (!is_slow_enough(*run_time) || !is_wanted(returned))
+			decision = FILTERED_OUT;
+		else if (!recording_entry)
+			decision = decide(ctx, context, account, returned);
+	}
+	if (recording_entry && !one_in)
+		account->weight = passage->weight;
+	return decision;
+}
+
+/*
+ * xdpcap_fexit_function is xdpcap_fexit for a function of an XDP program, which may have more
+ * arguments: the first one is the packet. xdpcap_fentry does for its entry.
+ */
+SEC("fexit/xdp")
+int BPF_PROG(xdpcap_fexit_function, struct xdp_buff *xdp)
+{
+	struct passage *passage = find_passage(xdp);
+	struct account *account = find_account();
+	__u64 returned = 0;
+	__u32 run_time = 0;
+
+	if (!passage || !account || passage->decision == UNDECIDED)
+		return 0;
+	bpf_get_func_ret(ctx, &returned);
+	if (is_to_be_sent(account,
+			  decide_at_exit(xdp, XDP_BUFF, passage, account, returned, &run_time)))
+		emit_returned(xdp, account, passage->packets, returned, run_time);
+	return 0;
+}
+
 /* The kernel throws the packet away after it has returned this error. */
 static __always_inline int sample_failed(void *ctx, struct xdp_buff *xdp, int error)
 {
@@ -1112,6 +1181,110 @@ static __always_inline int sample_lost(struct sk_buff *skb, __u64 location, __u3
 		facts->tag = skb->vlan_tci;
 	}
 	emit(&lost, LOST, account, facts);
+	return 0;
+}
+
+/*
+ * begin_at_tc makes a packet of a traced program at tc ready: its scratch, and a copy of its
+ * beginning if something here reads that. False if the packet is of another interface.
+ */
+static __always_inline bool begin_at_tc(struct lost *p)
+{
+	const struct sk_buff *skb = p->skb;
+	__u32 index = source;
+
+	p->scratch = bpf_map_lookup_elem(&scratches, &index);
+	if (!p->scratch || !is_traced(skb->dev))
+		return false;
+	p->frame = &p->scratch->frame;
+	find_frame_at_tc(p);
+	if ((choosing_flows || cutting_payload || following_fragments) &&
+	    (!filtering || reach < HEADERS_BYTES))
+		copy_lost_head(p, HEADERS_BYTES);
+	else if (filtering)
+		copy_lost_head(p, reach);
+	return true;
+}
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct sk_buff___queued {
+	__u16 queue_mapping;
+};
+#pragma clang attribute pop
+
+/* Whether the program is at egress, where the queue is not known yet. */
+volatile const bool sending = false;
+
+static __always_inline void emit_at_tc(struct lost *p, struct account *account, __u64 number,
+				       __u32 returned, __u32 kind, __u32 run_time)
+{
+	const struct sk_buff *skb = p->skb;
+	struct facts *facts = &p->scratch->facts;
+	const struct sk_buff___queued *queued = (const void *)skb;
+	__u32 recorded = sending ? 0 : BPF_CORE_READ(queued, queue_mapping);
+
+	*facts = (struct facts){
+		.wire_len = whole_length(p),
+		.verdict = returned,
+		.id = make_id(account->cpu, number),
+		.queue = recorded ? recorded - 1 : 0,
+		.gso_size = gso_size_of(skb) | kind << KIND_SHIFT,
+		.run_time = run_time,
+	};
+	if (p->is_tagged) {
+		facts->tag_protocol = skb->vlan_proto;
+		facts->tag = skb->vlan_tci;
+	}
+	emit(p, LOST, account, facts);
+}
+
+static __always_inline struct passage *passage_at_tc(void)
+{
+	__u32 index = hook;
+
+	return bpf_map_lookup_elem(&passages, &index);
+}
+
+/* xdpcap_fentry_tc and xdpcap_fexit_tc are at a program or function of tc what those for XDP are.
+ */
+SEC("fentry/tc")
+int BPF_PROG(xdpcap_fentry_tc, struct sk_buff *skb)
+{
+	struct lost p = { .skb = skb };
+	struct passage *passage = passage_at_tc();
+	struct account *account = find_account();
+
+	if (!passage || !account || is_closed() || !begin_at_tc(&p))
+		return 0;
+	passage->packets++;
+	if (recording_entry) {
+		passage->decision = decide(&p, LOST, account, NO_VERDICT);
+		if (!one_in)
+			passage->weight = account->weight;
+		account->seen++;
+		if (is_to_be_sent(account, passage->decision))
+			emit_at_tc(&p, account, passage->packets, NO_VERDICT, 0, 0);
+	} else {
+		passage->decision = is_filtered_out(&p, LOST, account) ? FILTERED_OUT : KEEP;
+	}
+	note_entered(passage);
+	return 0;
+}
+
+SEC("fexit/tc")
+int BPF_PROG(xdpcap_fexit_tc, struct sk_buff *skb)
+{
+	struct lost p = { .skb = skb };
+	struct passage *passage = passage_at_tc();
+	struct account *account = find_account();
+	__u64 returned = 0;
+	__u32 run_time = 0;
+
+	if (!passage || !account || passage->decision == UNDECIDED || !begin_at_tc(&p))
+		return 0;
+	bpf_get_func_ret(ctx, &returned);
+	if (is_to_be_sent(account, decide_at_exit(&p, LOST, passage, account, returned, &run_time)))
+		emit_at_tc(&p, account, passage->packets, returned, returning, run_time);
 	return 0;
 }
 

@@ -165,7 +165,7 @@ func (e *Encoder) appendRead(b []byte, p *Packet) []byte {
 	}
 	return pcapng.AppendPacket(b, &pcapng.Packet{
 		Interface: uint32(p.Source), Time: uint64(p.Time), WireLen: p.WireLen, Data: p.Data, Dropped: p.Dropped, ID: p.ID, Queue: p.Queue,
-		Verdict: uint32(p.Verdict), Hash: p.Hash, Flags: p.Stored.Flags, Fields: fieldsOf(p), Comments: p.Comments(),
+		Verdict: uint32(p.Verdict), VerdictKind: pcapng.VerdictKind(p.VerdictKind), Hash: p.Hash, Flags: p.Stored.Flags, Fields: fieldsOf(p), Comments: p.Comments(),
 	})
 }
 
@@ -193,7 +193,7 @@ func (e *Encoder) append(b []byte, source uint16, f *Facts, data []byte) []byte 
 
 // isPlain reports whether a packet has only the facts that most packets have.
 func isPlain(f *Facts) bool {
-	return f.Dropped|uint64(f.ClockSetBack)|uint64(f.HashKind|HashKind(f.GSOSize|f.RunTime)|HashKind(f.To)|HashKind(f.Reason))|uint64(f.Location) == 0 && f.Weight <= 1
+	return f.Dropped|uint64(f.ClockSetBack)|uint64(f.HashKind|HashKind(f.RunTime|uint32(f.GSOSize))|HashKind(f.To)|HashKind(f.Reason)|HashKind(f.VerdictKind))|uint64(f.Location) == 0 && f.Weight <= 1
 }
 
 // fill makes the block of a packet that is not plain. It reuses e.block, to avoid an allocation for
@@ -203,7 +203,7 @@ func (e *Encoder) fill(source uint16, f *Facts, data []byte) *pcapng.Packet {
 	*b = pcapng.Packet{
 		Time: uint64(f.Stamp()), WireLen: f.WireLen, Data: data,
 		ID: f.ID, Queue: f.Queue, Verdict: uint32(f.Verdict), Dropped: f.Dropped,
-		Remarks: pcapng.Remarks{SetBack: f.ClockSetBack, Weight: f.Weight, GSOSize: f.GSOSize, RunTime: f.RunTime},
+		Remarks: pcapng.Remarks{SetBack: f.ClockSetBack, Weight: f.Weight, GSOSize: uint32(f.GSOSize), RunTime: f.RunTime},
 	}
 	if f.HashKind == ToeplitzHash {
 		b.Hash, b.Fields = f.Hash, pcapng.HasHash
@@ -215,6 +215,12 @@ func (e *Encoder) fill(source uint16, f *Facts, data []byte) *pcapng.Packet {
 	}
 	if (f.Location != 0 || f.Reason != 0) && e.d.ReasonName != nil {
 		b.Reason, b.Location = e.cause.of(source, f, &e.d)
+	}
+	switch b.VerdictKind = pcapng.VerdictKind(f.VerdictKind); f.VerdictKind {
+	case TCVerdict:
+		b.TCName = f.VerdictKind.NameOf(f.Verdict)
+	case PlainNumber:
+		b.IsReturned = true
 	}
 	return b
 }

@@ -160,7 +160,7 @@ func (d *dropTest) end(seen, out uint64) (packets []thrownAway, account capture.
 	for p, err := range d.session.Packets(d.Context()) {
 		d.must(err)
 		reason, location := description.CauseNames(p.Source, p.Facts)
-		packets = append(packets, thrownAway{reason + " " + location, bytes.Clone(p.Data), p.WireLen, p.GSOSize})
+		packets = append(packets, thrownAway{reason + " " + location, bytes.Clone(p.Data), p.WireLen, uint32(p.GSOSize)})
 	}
 	account = d.accounts()[0]
 	if a := account; a.Seen != a.FilteredOut+a.NotSampled+a.Lost+a.Invalid+a.Captured || a.Matched() != seen-out || a.Captured != uint64(len(packets)) {

@@ -15,9 +15,9 @@ import (
 // packet differs from the first in each of them.
 func factsOf(second bool) (f Facts) {
 	testfile.Number(&f, second)
-	f.Verdict, f.HashKind = Tx, ToeplitzHash
+	f.Verdict, f.VerdictKind, f.HashKind = Tx, XDPVerdict, ToeplitzHash
 	if second {
-		f.Verdict, f.HashKind = Redirect, NoHash
+		f.Verdict, f.VerdictKind, f.HashKind = Redirect, TCVerdict, NoHash
 	}
 	return f
 }

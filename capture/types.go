@@ -19,6 +19,7 @@ type (
 	Mode        = packet.Mode
 	Direction   = packet.Direction
 	Verdict     = packet.Verdict
+	VerdictKind = packet.VerdictKind
 	Account     = packet.Account
 	Accounts    = packet.Accounts
 )
@@ -36,11 +37,13 @@ const (
 	UnknownHook    = packet.UnknownHook
 )
 
-// The values of a [Mode], a [Direction], a [Verdict] and a [HashKind].
+// The values of a [Mode], a [Direction], a [Verdict], a [VerdictKind] and a [HashKind].
 const (
 	Auto, Native, Generic             = packet.Auto, packet.Native, packet.Generic
 	In, Out, InOut                    = packet.In, packet.Out, packet.InOut
 	Aborted, Drop, Pass, Tx, Redirect = packet.Aborted, packet.Drop, packet.Pass, packet.Tx, packet.Redirect
+	XDPVerdict, TCVerdict             = packet.XDPVerdict, packet.TCVerdict
+	PlainNumber, Nothing              = packet.PlainNumber, packet.Nothing
 	NoHash, SoftwareHash              = packet.NoHash, packet.SoftwareHash
 	CardHash, ToeplitzHash            = packet.CardHash, packet.ToeplitzHash
 )
@@ -59,6 +62,9 @@ func ParseDirection(s string) (Direction, error) { return packet.ParseDirection(
 
 // ParseVerdict reads a verdict's name, such as "drop" or "XDP_DROP", or its number.
 func ParseVerdict(s string) (Verdict, error) { return packet.ParseVerdict(s) }
+
+// ParseTCVerdict reads the name of a verdict at tc, such as "shot" or "TC_ACT_SHOT", or its number.
+func ParseTCVerdict(s string) (Verdict, error) { return packet.ParseTCVerdict(s) }
 
 // ParseLabel is the reverse of [Source.Label]: it splits eth0, eth0@egress or eth0:program@fentry
 // into name, hook and target. The hook is UnknownHook if the label names none.

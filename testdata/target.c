@@ -14,6 +14,7 @@
 #include <linux/if_ether.h>
 #include <linux/in.h>
 #include <linux/ip.h>
+#include <linux/pkt_cls.h>
 #include <linux/udp.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
@@ -263,6 +264,113 @@ int reasoning_target(struct xdp_md *ctx)
 	if (port >= NUMBER_PORT) /* a reason for which the enum has no name */
 		return drop(XDP_DROP, (enum drop_reason)port);
 	return XDP_PASS;
+}
+
+/*
+ * The functions of functions_target. Tracers can have the packet at those that are passed it: at
+ * judge_packet with a verdict, at measure_packet with a number, at note_packet with nothing. The
+ * compiler removes the packet from those that do not use it.
+ */
+__noinline enum xdp_action judge_packet(struct xdp_md *ctx)
+{
+	return judge(ctx);
+}
+
+static __noinline int measure_packet(struct xdp_md *ctx, __u32 port, __u32 factor)
+{
+	if (port == DROP_PORT)
+		return -22;
+	return (ctx->data_end - ctx->data) * factor;
+}
+
+static __noinline void note_packet(struct xdp_md *ctx)
+{
+	__u32 slot = slot_of(ctx->data_end - ctx->data > 1000 ? XDP_DROP : XDP_PASS);
+	__u64 *n = bpf_map_lookup_elem(&verdicts, &slot);
+
+	if (n)
+		__sync_fetch_and_add(n, 0);
+}
+
+static __noinline int hash_port(struct xdp_md *ctx, __u32 port)
+{
+	return port * 2654435761U;
+}
+
+static __noinline int double_port(__u32 port)
+{
+	return port * 2 + bpf_get_smp_processor_id();
+}
+
+SEC("xdp.frags")
+int functions_target(struct xdp_md *ctx)
+{
+	struct udphdr *udp = find_udp(ctx);
+
+	if (!udp)
+		return XDP_PASS;
+	__u32 port = bpf_ntohs(udp->dest);
+
+	note_packet(ctx);
+	if (measure_packet(ctx, port, 3) == hash_port(ctx, port) + double_port(port))
+		return XDP_ABORTED;
+	return count(judge_packet(ctx));
+}
+
+/*
+ * A program at tc: what it passes leaves it with another source address, and a VLAN tag beside the
+ * packet.
+ */
+SEC("tc")
+int rewriting_tc_target(struct __sk_buff *skb)
+{
+	__u8 head[ETH_HLEN + sizeof(struct iphdr) + sizeof(struct udphdr)];
+	struct ethhdr *eth = (void *)head;
+	struct udphdr *udp = (void *)(head + ETH_HLEN + sizeof(struct iphdr));
+
+	if (bpf_skb_load_bytes(skb, 0, head, sizeof(head)) || eth->h_proto != bpf_htons(ETH_P_IP) ||
+	    head[ETH_HLEN + 9] != IPPROTO_UDP)
+		return TC_ACT_OK;
+	switch (bpf_ntohs(udp->dest)) {
+	case DROP_PORT:
+		return TC_ACT_SHOT;
+	case ABORT_PORT:
+		return TC_ACT_STOLEN;
+	case TX_PORT:
+		return TC_ACT_UNSPEC;
+	case UNKNOWN_PORT:
+		return NO_VERDICT;
+	}
+	eth->h_source[0] ^= 0x40;
+	bpf_skb_store_bytes(skb, ETH_ALEN, eth->h_source, ETH_ALEN, 0);
+	bpf_skb_vlan_push(skb, bpf_htons(ETH_P_8021Q), 7);
+	return TC_ACT_OK;
+}
+
+static __noinline int judge_at_tc(struct __sk_buff *skb, __u32 most)
+{
+	return skb->len > most ? TC_ACT_SHOT : TC_ACT_OK;
+}
+
+/* Calls the first program of its map, and if there is none a function. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, __u32);
+} calls_at_tc SEC(".maps");
+
+SEC("tc")
+int calling_tc_target(struct __sk_buff *skb)
+{
+	bpf_tail_call(skb, &calls_at_tc, 0);
+	return judge_at_tc(skb, 1000);
+}
+
+SEC("tc")
+int called_tc_target(struct __sk_buff *skb)
+{
+	return judge_at_tc(skb, 200);
 }
 
 /* The ports of redirecting_target; internal/systest/trace/outlet_test.go has the same. */

@@ -82,6 +82,19 @@ static __always_inline void find_frame(struct lost *p, bool is_ethernet)
 	p->before = p->made = ETH_HLEN;
 }
 
+/*
+ * find_frame_at_tc is find_frame for a program at tc: its packets begin with their Ethernet header,
+ * at ingress too.
+ */
+static __always_inline void find_frame_at_tc(struct lost *p)
+{
+	const struct sk_buff *skb = p->skb;
+
+	p->is_tagged = has_tag(skb);
+	p->linear = skb->len - skb->data_len;
+	p->from = BPF_CORE_READ(skb, data);
+}
+
 /* whole_length is without a tag that is kept beside the packet. */
 static __always_inline __u32 whole_length(const struct lost *p)
 {

@@ -20,7 +20,7 @@ struct facts {
 	__u16 source;	 /* index into accounts */
 	__u32 length;	 /* bytes of the packet that follow */
 	__u32 wire_len;	 /* bytes of the packet in all its buffers */
-	__u32 verdict;	 /* return value of the program, or NO_VERDICT */
+	__u32 verdict;	 /* return value of the program, or NO_VERDICT: see gso_size */
 	__u64 time;	 /* CLOCK_MONOTONIC in ns, see enum stamping; capture's CLOCK_REALTIME */
 	__u64 id;	 /* CPU, hook and number: see enum limit */
 	__u64 dropped;	 /* account.lost so far; in capture since the previous packet */
@@ -31,7 +31,8 @@ struct facts {
 	__u32 queue;	      /* receive queue */
 	__u32 hash;	      /* over the packet's addresses */
 	__u32 hash_kind;      /* the kernel's enum xdp_rss_hash_type; 0 = there is no hash */
-	__u32 gso_size;	      /* bytes of data per segment; 0 = the packet will not be segmented */
+	/* The upper half is enum verdict_kind, which is 0 for most: see KIND_SHIFT. */
+	__u32 gso_size; /* bytes of data per segment; 0 = the packet will not be segmented */
 	__u32 to;	/* interface that sends it or has lost it, see enum limit; 0 = unknown */
 	__u32 run_time; /* of the traced program, in ns; 0 = unknown: see note_entered */
 	__u32 reason;	/* of a lost packet: see sample_lost, sample_failed, given_reason */
@@ -54,6 +55,7 @@ _Static_assert(sizeof(struct facts) == 104, "capture and the programs agree on t
 enum limit {
 	ID_HOOK_SHIFT = 40,
 	ID_CPU_SHIFT = 52,
+	KIND_SHIFT = 16, /* of enum verdict_kind in facts.gso_size */
 	COOKIE = 0x7870, /* marks a complete record of ours */
 	PERF_MAX_SAMPLE_SIZE = PERF_MAX_RECORD - sizeof(struct facts),
 	RING_MAX_SAMPLE_SIZE = RING_MAX_PACKET,
@@ -63,6 +65,14 @@ enum limit {
 	MAX_VERDICTS = 16,	 /* most verdicts that can be selected */
 	MAX_HOOKS = 1 << (ID_CPU_SHIFT - ID_HOOK_SHIFT),
 	TO_OTHER_NETNS = 1U << 31, /* in facts.to: it is in another network namespace */
+};
+
+/* What facts.verdict means. Package packet has the same. */
+enum verdict_kind {
+	XDP_VERDICT,  /* enum xdp_action */
+	TC_VERDICT,   /* TC_ACT_OK and the like, as a signed number */
+	PLAIN_NUMBER, /* what a function has returned whose type is not that of a verdict */
+	NOTHING,      /* of a function that returns nothing */
 };
 
 /* When to read the clock for the stamps of packets. */

@@ -148,7 +148,7 @@ func (e *Copier) encode(b []byte, p *capture.Packet) []byte {
 	f := stored(p)
 	block := pcapng.Packet{
 		Interface: uint32(p.Source), WireLen: p.WireLen, Time: uint64(f.order), Data: p.Data, Dropped: p.Dropped, ID: p.ID, Queue: p.Queue,
-		Verdict: uint32(p.Verdict), Hash: p.Hash, Flags: f.Flags, Fields: f.known,
+		Verdict: uint32(p.Verdict), VerdictKind: pcapng.VerdictKind(p.VerdictKind), Hash: p.Hash, Flags: f.Flags, Fields: f.known,
 	}
 	if f.raw.Raw != nil { // in units of the interface; a pcap file's are ns
 		block.Time = f.from.Stamp(f.order)

@@ -14,9 +14,9 @@ import (
 // first in each field.
 func factsOf(second bool) (f capture.Facts) {
 	testfile.Number(&f, second)
-	f.Verdict, f.HashKind = capture.Tx, capture.ToeplitzHash
+	f.Verdict, f.VerdictKind, f.HashKind = capture.Tx, capture.XDPVerdict, capture.ToeplitzHash
 	if second {
-		f.Verdict, f.HashKind = capture.Redirect, capture.NoHash
+		f.Verdict, f.VerdictKind, f.HashKind = capture.Redirect, capture.TCVerdict, capture.NoHash
 	}
 	return f
 }

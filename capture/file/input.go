@@ -201,8 +201,9 @@ func (in *Input) packet(p *capture.Packet, f *storedPacket, b *capfile.Block) bo
 	// The fields are set one by one, because assigning a whole struct would build and then copy it.
 	// The other fields stay 0.
 	f.WireLen, f.Verdict, f.Time = b.Packet.WireLen, capture.Verdict(b.Packet.Verdict), b.Order()
+	f.VerdictKind = capture.VerdictKind(b.Packet.VerdictKind)
 	f.ID, f.Dropped, f.Queue = b.Packet.ID, b.Packet.Dropped, b.Packet.Queue
-	f.Weight, f.GSOSize, f.RunTime, f.ClockSetBack = b.Packet.Weight, b.Packet.GSOSize, b.Packet.RunTime, b.Packet.SetBack
+	f.Weight, f.GSOSize, f.RunTime, f.ClockSetBack = b.Packet.Weight, uint16(min(b.Packet.GSOSize, math.MaxUint16)), b.Packet.RunTime, b.Packet.SetBack
 	f.Hash, f.HashKind, f.To, f.Reason, f.Location = 0, capture.NoHash, 0, 0, 0
 	f.raw, f.from, f.order, f.known = b.Raw, b.Interface, b.Order(), b.Packet.Fields
 	f.HasVerdict, f.HasQueue, f.HasID = f.known&pcapng.HasVerdict != 0, f.known&pcapng.HasQueue != 0, f.known&pcapng.HasID != 0

@@ -33,7 +33,7 @@ type Packet struct {
 // that this hook saw on this CPU. After 2^40 packets the number starts again.
 type Facts struct {
 	WireLen uint32  // bytes before truncation, including all fragments of the buffer
-	Verdict Verdict // at Exit and TailCall: the program's return value
+	Verdict Verdict // at Exit and TailCall: the program's return value, see VerdictKind
 	Time    int64   // the host's: ns since the Unix epoch, CLOCK_REALTIME; see ClockSetBack
 	ID      uint64  // unique in a session, but Entry and Exit of a packet share it
 	Dropped uint64  // packets lost since the previous one of the same source and CPU
@@ -68,7 +68,9 @@ type Facts struct {
 
 	// GSOSize is the maximum number of data bytes in a segment, for a sent packet that is yet to be
 	// segmented; 0 for other packets, or not known.
-	GSOSize uint32
+	GSOSize uint16
+
+	VerdictKind VerdictKind // what Verdict means
 
 	// To, at Exit, is the interface through which Tx or Redirect sends the packet, unless the
 	// kernel drops it on the way; mostly 0. [Session.OutletName] returns its name. See also Device.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // A Source is where packets come from: one hook on one interface, or a hook map.
@@ -14,7 +15,7 @@ type Source struct {
 	Mode    Mode     // at XDP: where the kernel runs the sampling program
 	Sampler Program  // the program that samples
 	Asked   []string // the metadata that it requests from the card: timestamp, hash, vlan_tag; nil = none
-	Target  Program  // at Entry and Exit: the traced program
+	Target  Program  // at Entry and Exit: the traced program; or PROGRAM/FUNCTION, see TracesFunction
 
 	// ReasonText, at Exit, returns the name of a number that the target gives as Facts.Reason, by
 	// its own types; nil = its reasons are not read.
@@ -55,6 +56,10 @@ type Source struct {
 
 // HasVerdict reports whether the source's packets have a verdict.
 func (s *Source) HasVerdict() bool { return s.Hook.kind().hasVerdict }
+
+// TracesFunction reports whether not a whole program is traced, but one of its functions, which need
+// not run for each packet.
+func (s *Source) TracesFunction() bool { return strings.Contains(s.Target.Name, "/") }
 
 // HasDirection reports whether it is known that all of the source's packets were received, or sent.
 func (s *Source) HasDirection() bool { return !s.Hook.kind().anyWay }

@@ -67,13 +67,12 @@ const ethernet = 1 // LINKTYPE_ETHERNET
 // IsEthernet reports whether the source's packets are Ethernet frames.
 func (s *Source) IsEthernet() bool { return s.link == 0 }
 
-// VerdictOf returns the verdict of one of the source's packets, if it is known. For a live packet
-// HasVerdict decides that; for one from a capture file, the file's packet block.
+// VerdictOf returns the verdict that an XDP program has given to one of the source's packets, if
+// there is one. For a live packet HasVerdict decides that; for one from a capture file, the file's
+// packet block. [Source.ReturnOf] also returns what other programs have returned.
 func (s *Source) VerdictOf(p *Packet) (v Verdict, known bool) {
-	if p.Stored != nil {
-		return p.Verdict, p.Stored.HasVerdict
-	}
-	return p.Verdict, s.HasVerdict()
+	v, kind, known := s.ReturnOf(p)
+	return v, known && kind == XDPVerdict
 }
 
 // QueueOf returns the receive queue of one of the source's packets, if it is known.

@@ -129,7 +129,7 @@ func (e *Encoder) Append(b []byte, p *capture.Packet) []byte {
 		b = append(b, `{"time":null`...)
 	}
 	queue, hasQueue := s.QueueOf(p)
-	verdict, hasVerdict := s.VerdictOf(p)
+	verdict, kind, hasVerdict := s.ReturnOf(p)
 	b = append(b, keys.before...)
 	if direction, known := s.DirectionOf(p); known {
 		b = appendWord(b, `,"direction":"`, direction.String())
@@ -138,8 +138,11 @@ func (e *Encoder) Append(b []byte, p *capture.Packet) []byte {
 		b = appendWord(b, `,"hook":"`, hook.String())
 	}
 	b = append(b, keys.after...)
-	if hasVerdict {
-		b = appendWord(b, `,"verdict":"`, verdict.String())
+	switch {
+	case hasVerdict && kind == capture.PlainNumber:
+		b = strconv.AppendInt(append(b, `,"returned":`...), int64(int32(verdict)), 10)
+	case hasVerdict:
+		b = appendWord(b, `,"verdict":"`, kind.NameOf(verdict))
 	}
 	if hasQueue {
 		b = appendNumber(b, `,"queue":`, uint64(queue))

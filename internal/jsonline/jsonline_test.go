@@ -128,7 +128,7 @@ func FuzzAppend(f *testing.F) {
 	e := NewEncoder(&description, nil)
 	f.Fuzz(func(t *testing.T, frame []byte, ns int64, n uint64) {
 		p := capture.Packet{Data: frame, Source: uint16(n & 1), Facts: &capture.Facts{
-			Time: ns, WireLen: uint32(n), Queue: uint32(n), ID: n, Dropped: n, Verdict: capture.Redirect, To: 2, GSOSize: uint32(n >> 1),
+			Time: ns, WireLen: uint32(n), Queue: uint32(n), ID: n, Dropped: n, Verdict: capture.Redirect, To: 2, GSOSize: uint16(n >> 1),
 			Weight: uint32(n), RunTime: uint32(n), Reason: 160, Location: 160, Hash: uint32(n), HashKind: capture.SoftwareHash, ClockSetBack: time.Duration(n >> 1),
 		}}
 		room := e.Room(&p)

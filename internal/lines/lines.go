@@ -118,13 +118,13 @@ func (l *packetLines) appendPlain(dst []byte, p *capture.Packet, origin []byte) 
 // run time of the traced program.
 func (l *packetLines) appendOrigin(b []byte, p *capture.Packet) []byte {
 	s := l.sources.Of(int(p.Source))
-	verdict, decided := s.VerdictOf(p)
+	verdict, kind, decided := s.ReturnOf(p)
 	reason, location := l.causeNames(p.Source, p.Facts)
 	if l.several || decided || reason != "" {
 		b = append(b, l.labels[p.Source]...)
 	}
 	if decided {
-		name, code := strings.ToUpper(verdict.String()), verdictColors[verdict]
+		name, code := verdictName(kind, verdict)
 		if p.To != 0 && l.format.Verbose > 0 && l.outletName != nil {
 			name += " to " + escape.Text(l.outletName(p.To))
 		}
@@ -172,6 +172,21 @@ func (l *packetLines) appendOrigin(b []byte, p *capture.Packet) []byte {
 		b = append(b, ')')
 	}
 	return b
+}
+
+// verdictName is a verdict as lines show it, and its colour. A number that is no verdict is what a
+// function has returned.
+func verdictName(kind capture.VerdictKind, v capture.Verdict) (name, color string) {
+	name = strings.ToUpper(kind.NameOf(v))
+	switch {
+	case kind == capture.PlainNumber:
+		return "returned " + name, ""
+	case kind == capture.TCVerdict && kind.Discards(v):
+		return name, verdictColors[capture.Drop]
+	case kind == capture.TCVerdict:
+		return name, ""
+	}
+	return name, verdictColors[v]
 }
 
 // verdictColors are the colours of the verdicts, as ECMA-48 numbers them.

@@ -60,8 +60,11 @@ const (
 // byteOrderMagic is written in a section header in the section's byte order.
 const byteOrderMagic = 0x1a2b3c4d
 
-// verdictXDP is the first octet of an epb_verdict that comes from XDP.
-const verdictXDP = 2
+// The first octet of an epb_verdict that comes from a program at tc, or at XDP.
+const (
+	verdictTC  = 1
+	verdictXDP = 2
+)
 
 // hashToeplitz is the first octet of an epb_hash that the card computed for receive side scaling.
 const hashToeplitz = 5

@@ -117,7 +117,12 @@ func (p *Packet) parseOptions(o options) {
 			p.Hash, p.Fields = u32(value[1:], o.big), p.Fields|HasHash
 		case code == epbVerdict && len(value) == 9 && value[0] == verdictXDP:
 			p.Verdict, p.Fields = uint32(u64(value[1:], o.big)), p.Fields|HasVerdict
+		case code == epbVerdict && len(value) == 9 && value[0] == verdictTC:
+			p.Verdict, p.VerdictKind, p.Fields = uint32(u64(value[1:], o.big)), TCVerdict, p.Fields|HasVerdict
 		case code == optComment:
+			if number, ok := parseReturned(value); ok && p.Fields&HasVerdict == 0 {
+				p.Verdict, p.VerdictKind, p.Fields = uint32(number), PlainNumber, p.Fields|HasVerdict
+			}
 			if verdict := p.Remarks.parse(value); verdict != 0 {
 				sentBy = verdict
 			}

@@ -153,10 +153,11 @@ type Packet struct {
 	Dropped   uint64   // epb_dropcount: lost since the previous packet on the same interface; 0 = omitted
 	ID        uint64   // epb_packetid, with HasID: the same packet has the same number everywhere
 	Queue     uint32   // epb_queue, with HasQueue
-	Verdict   uint32   // epb_verdict, with HasVerdict: an XDP action
+	Verdict   uint32   // epb_verdict, with HasVerdict: an XDP action, unless VerdictKind is another
 	Hash      uint32   // epb_hash, with HasHash: the card's Toeplitz hash, as a number
 	Flags     uint32   // epb_flags: a sum of Inbound or Outbound and a reception type; 0 = omitted
 	Fields    Fields   // a sum of HasQueue, HasID, HasVerdict, HasHash
+	VerdictKind
 	Comments  []string // opt_comment; ParsePacket leaves them to Block.Comments
 	Remarks            // opt_comment, too: one for each remark
 }
@@ -165,6 +166,15 @@ type Packet struct {
 // which are rare: 28 bytes of head, 3 of padding, 68 of options, opt_endofopt and the second
 // length. pad briefly writes one more byte, which the next option or length overwrites.
 const maxPacketOverhead = 28 + 3 + 68 + 4 + 4
+
+// A VerdictKind is what a Packet's Verdict is, with HasVerdict.
+type VerdictKind uint32
+
+const (
+	XDPVerdict  VerdictKind = iota // an XDP action
+	TCVerdict                      // a verdict at tc, a signed number
+	PlainNumber                    // a signed number; it is not written, except by its Remark
+)
 
 // AppendPacket appends p as an Enhanced Packet Block. It is called for every packet, so it grows
 // the slice only once, and every option is one or two stores.
@@ -181,7 +191,7 @@ func AppendPacket(b []byte, p *Packet) []byte {
 		b = appendString(b, optComment, text)
 	}
 	if !p.isEmpty() {
-		b = p.Remarks.append(b, p.Verdict)
+		b = p.Remarks.append(b, p)
 	}
 	if p.Flags != 0 {
 		b = appendOption32(b, epbFlags, p.Flags)
@@ -200,7 +210,12 @@ func AppendPacket(b []byte, p *Packet) []byte {
 	if p.Fields&HasQueue != 0 {
 		b = appendOption32(b, epbQueue, p.Queue)
 	}
-	if p.Fields&HasVerdict != 0 {
+	switch {
+	case p.Fields&HasVerdict == 0:
+	case p.VerdictKind == TCVerdict:
+		b = le.AppendUint64(b, epbVerdict|9<<16|verdictTC<<32|uint64(p.Verdict)<<40)
+		b = le.AppendUint64(b, uint64(int64(int32(p.Verdict))>>24)&(1<<40-1))
+	case p.VerdictKind == XDPVerdict:
 		// The octet for XDP, then the action as 64 bits, then 3 bytes of padding. Wireshark rejects
 		// any other length.
 		b = le.AppendUint64(b, epbVerdict|9<<16|verdictXDP<<32|uint64(p.Verdict)<<40)

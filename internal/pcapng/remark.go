@@ -21,6 +21,9 @@ type Remarks struct {
 	Reason, Location []byte
 
 	Device []byte // the interface that has lost it; nil = omitted
+
+	TCName     string // the name of a Verdict at tc; "" = omitted
+	IsReturned bool   // Verdict is the number that a function has returned
 }
 
 // The words of remarks. Each remark is a comment of its own. The value comes after the first part.
@@ -32,6 +35,8 @@ const (
 	causeWord, locationWord = "thrown away: ", " in "
 	deviceWord              = "thrown away at "
 	reasonWord              = "the program's reason: "
+	tcWord                  = "tc verdict "
+	returnedWord            = "the function returned "
 )
 
 // maxCause is the maximum length in bytes that parse accepts for a reason or a location.
@@ -49,7 +54,7 @@ func outletWord(verdict uint32) string {
 }
 
 // append appends a comment for each remark.
-func (r *Remarks) append(b []byte, verdict uint32) []byte {
+func (r *Remarks) append(b []byte, p *Packet) []byte {
 	if r.SetBack != 0 {
 		b = appendComment(b, func(b []byte) []byte {
 			return append(append(append(b, setBackWord...), r.SetBack.String()...), setBackEnd...)
@@ -58,7 +63,15 @@ func (r *Remarks) append(b []byte, verdict uint32) []byte {
 	if r.Weight > 1 {
 		b = appendComment(b, func(b []byte) []byte { return strconv.AppendUint(append(b, weightWord...), uint64(r.Weight), 10) })
 	}
-	if word := outletWord(verdict); r.Outlet != nil && word != "" {
+	if r.TCName != "" {
+		b = appendComment(b, func(b []byte) []byte { return append(append(b, tcWord...), r.TCName...) })
+	}
+	if r.IsReturned {
+		b = appendComment(b, func(b []byte) []byte {
+			return strconv.AppendInt(append(b, returnedWord...), int64(int32(p.Verdict)), 10)
+		})
+	}
+	if word := outletWord(p.Verdict); r.Outlet != nil && word != "" {
 		b = appendComment(b, func(b []byte) []byte { return append(append(b, word...), r.Outlet...) })
 	}
 	if r.GSOSize != 0 {
@@ -84,7 +97,7 @@ func (r *Remarks) append(b []byte, verdict uint32) []byte {
 
 // isEmpty reports whether there is no remark, which is so for most packets.
 func (r *Remarks) isEmpty() bool {
-	return r.SetBack == 0 && r.Weight <= 1 && r.Outlet == nil && r.GSOSize|r.RunTime == 0 && r.Reason == nil && r.Device == nil
+	return r.SetBack == 0 && r.Weight <= 1 && r.Outlet == nil && r.GSOSize|r.RunTime == 0 && r.Reason == nil && r.Device == nil && r.TCName == "" && !r.IsReturned
 }
 
 // appendComment appends an opt_comment with a short text that is never truncated.
@@ -132,6 +145,16 @@ func (r *Remarks) parse(comment []byte) (verdict uint32) {
 		}
 	}
 	return 0
+}
+
+// parseReturned reads the remark of a function's number.
+func parseReturned(comment []byte) (number int32, ok bool) {
+	text, ok := bytes.CutPrefix(comment, []byte(returnedWord))
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(text), 10, 32)
+	return int32(n), err == nil
 }
 
 // isName reports whether a text can be a reason or a location.

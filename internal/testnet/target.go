@@ -51,6 +51,7 @@ const (
 	Waiting     TargetKind = targetProgWaitingTarget          // keeps packets until OpenGate
 	Slow        TargetKind = targetProgSlowTarget             // takes SlowTime for packets from SlowPort
 	Reasoning   TargetKind = targetProgReasoningTarget        // writes into a map why it drops a packet
+	Functions   TargetKind = targetProgFunctionsTarget        // calls functions, see testdata/target.c
 	InDevmap    TargetKind = targetProgDevmapTarget           // for an entry of a devmap
 	InCPUMap    TargetKind = targetProgCpumapTarget           // for an entry of a cpumap
 )

@@ -24,6 +24,7 @@ const (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	targetMapCallsAtTc               = "calls_at_tc"
 	targetMapCpus                    = "cpus"
 	targetMapDevices                 = "devices"
 	targetMapGate                    = "gate"
@@ -31,15 +32,19 @@ const (
 	targetMapHook                    = "hook"
 	targetMapReasons                 = "reasons"
 	targetMapVerdicts                = "verdicts"
+	targetProgCalledTcTarget         = "called_tc_target"
+	targetProgCallingTcTarget        = "calling_tc_target"
 	targetProgCpumapTarget           = "cpumap_target"
 	targetProgDevmapTarget           = "devmap_target"
 	targetProgFirewallComponent      = "firewall_component"
+	targetProgFunctionsTarget        = "functions_target"
 	targetProgHookedTarget           = "hooked_target"
 	targetProgHookedTargetFrags      = "hooked_target_frags"
 	targetProgLoadBalancerComponent  = "load_balancer_component"
 	targetProgReasoningTarget        = "reasoning_target"
 	targetProgRedirectingTarget      = "redirecting_target"
 	targetProgRewritingTargetProgram = "rewriting_target_program"
+	targetProgRewritingTcTarget      = "rewriting_tc_target"
 	targetProgSlowTarget             = "slow_target"
 	targetProgStatisticsComponent    = "statistics_component"
 	targetProgWaitingTarget          = "waiting_target"
@@ -89,15 +94,19 @@ type targetSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type targetProgramSpecs struct {
+	CalledTcTarget         *ebpf.ProgramSpec `ebpf:"called_tc_target"`
+	CallingTcTarget        *ebpf.ProgramSpec `ebpf:"calling_tc_target"`
 	CpumapTarget           *ebpf.ProgramSpec `ebpf:"cpumap_target"`
 	DevmapTarget           *ebpf.ProgramSpec `ebpf:"devmap_target"`
 	FirewallComponent      *ebpf.ProgramSpec `ebpf:"firewall_component"`
+	FunctionsTarget        *ebpf.ProgramSpec `ebpf:"functions_target"`
 	HookedTarget           *ebpf.ProgramSpec `ebpf:"hooked_target"`
 	HookedTargetFrags      *ebpf.ProgramSpec `ebpf:"hooked_target_frags"`
 	LoadBalancerComponent  *ebpf.ProgramSpec `ebpf:"load_balancer_component"`
 	ReasoningTarget        *ebpf.ProgramSpec `ebpf:"reasoning_target"`
 	RedirectingTarget      *ebpf.ProgramSpec `ebpf:"redirecting_target"`
 	RewritingTargetProgram *ebpf.ProgramSpec `ebpf:"rewriting_target_program"`
+	RewritingTcTarget      *ebpf.ProgramSpec `ebpf:"rewriting_tc_target"`
 	SlowTarget             *ebpf.ProgramSpec `ebpf:"slow_target"`
 	StatisticsComponent    *ebpf.ProgramSpec `ebpf:"statistics_component"`
 	WaitingTarget          *ebpf.ProgramSpec `ebpf:"waiting_target"`
@@ -108,13 +117,14 @@ type targetProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type targetMapSpecs struct {
-	Cpus     *ebpf.MapSpec `ebpf:"cpus"`
-	Devices  *ebpf.MapSpec `ebpf:"devices"`
-	Gate     *ebpf.MapSpec `ebpf:"gate"`
-	Hashed   *ebpf.MapSpec `ebpf:"hashed"`
-	Hook     *ebpf.MapSpec `ebpf:"hook"`
-	Reasons  *ebpf.MapSpec `ebpf:"reasons"`
-	Verdicts *ebpf.MapSpec `ebpf:"verdicts"`
+	CallsAtTc *ebpf.MapSpec `ebpf:"calls_at_tc"`
+	Cpus      *ebpf.MapSpec `ebpf:"cpus"`
+	Devices   *ebpf.MapSpec `ebpf:"devices"`
+	Gate      *ebpf.MapSpec `ebpf:"gate"`
+	Hashed    *ebpf.MapSpec `ebpf:"hashed"`
+	Hook      *ebpf.MapSpec `ebpf:"hook"`
+	Reasons   *ebpf.MapSpec `ebpf:"reasons"`
+	Verdicts  *ebpf.MapSpec `ebpf:"verdicts"`
 }
 
 // targetVariableSpecs contains global variables before they are loaded into the kernel.
@@ -144,17 +154,19 @@ func (o *targetObjects) Close() error {
 //
 // It can be passed to loadTargetObjects or ebpf.CollectionSpec.LoadAndAssign.
 type targetMaps struct {
-	Cpus     *ebpf.Map `ebpf:"cpus"`
-	Devices  *ebpf.Map `ebpf:"devices"`
-	Gate     *ebpf.Map `ebpf:"gate"`
-	Hashed   *ebpf.Map `ebpf:"hashed"`
-	Hook     *ebpf.Map `ebpf:"hook"`
-	Reasons  *ebpf.Map `ebpf:"reasons"`
-	Verdicts *ebpf.Map `ebpf:"verdicts"`
+	CallsAtTc *ebpf.Map `ebpf:"calls_at_tc"`
+	Cpus      *ebpf.Map `ebpf:"cpus"`
+	Devices   *ebpf.Map `ebpf:"devices"`
+	Gate      *ebpf.Map `ebpf:"gate"`
+	Hashed    *ebpf.Map `ebpf:"hashed"`
+	Hook      *ebpf.Map `ebpf:"hook"`
+	Reasons   *ebpf.Map `ebpf:"reasons"`
+	Verdicts  *ebpf.Map `ebpf:"verdicts"`
 }
 
 func (m *targetMaps) Close() error {
 	return _TargetClose(
+		m.CallsAtTc,
 		m.Cpus,
 		m.Devices,
 		m.Gate,
@@ -176,15 +188,19 @@ type targetVariables struct {
 //
 // It can be passed to loadTargetObjects or ebpf.CollectionSpec.LoadAndAssign.
 type targetPrograms struct {
+	CalledTcTarget         *ebpf.Program `ebpf:"called_tc_target"`
+	CallingTcTarget        *ebpf.Program `ebpf:"calling_tc_target"`
 	CpumapTarget           *ebpf.Program `ebpf:"cpumap_target"`
 	DevmapTarget           *ebpf.Program `ebpf:"devmap_target"`
 	FirewallComponent      *ebpf.Program `ebpf:"firewall_component"`
+	FunctionsTarget        *ebpf.Program `ebpf:"functions_target"`
 	HookedTarget           *ebpf.Program `ebpf:"hooked_target"`
 	HookedTargetFrags      *ebpf.Program `ebpf:"hooked_target_frags"`
 	LoadBalancerComponent  *ebpf.Program `ebpf:"load_balancer_component"`
 	ReasoningTarget        *ebpf.Program `ebpf:"reasoning_target"`
 	RedirectingTarget      *ebpf.Program `ebpf:"redirecting_target"`
 	RewritingTargetProgram *ebpf.Program `ebpf:"rewriting_target_program"`
+	RewritingTcTarget      *ebpf.Program `ebpf:"rewriting_tc_target"`
 	SlowTarget             *ebpf.Program `ebpf:"slow_target"`
 	StatisticsComponent    *ebpf.Program `ebpf:"statistics_component"`
 	WaitingTarget          *ebpf.Program `ebpf:"waiting_target"`
@@ -193,15 +209,19 @@ type targetPrograms struct {
 
 func (p *targetPrograms) Close() error {
 	return _TargetClose(
+		p.CalledTcTarget,
+		p.CallingTcTarget,
 		p.CpumapTarget,
 		p.DevmapTarget,
 		p.FirewallComponent,
+		p.FunctionsTarget,
 		p.HookedTarget,
 		p.HookedTargetFrags,
 		p.LoadBalancerComponent,
 		p.ReasoningTarget,
 		p.RedirectingTarget,
 		p.RewritingTargetProgram,
+		p.RewritingTcTarget,
 		p.SlowTarget,
 		p.StatisticsComponent,
 		p.WaitingTarget,

@@ -10,25 +10,26 @@ import (
 
 // choose picks the programs that the selectors name out of the programs of an interface. It picks
 // no program twice. Without selectors it picks the only program.
-func choose(ifname string, running []Program, selectors []string) ([]Program, error) {
+func choose(ifname string, running []Program, selectors []string) ([]chosenProgram, error) {
 	if len(selectors) == 0 {
 		switch len(running) {
 		case 0:
 			return nil, errkind.Errorf(ErrNoProgram, "%s runs no XDP program that could be traced", ifname)
 		case 1:
-			return running, nil
+			return []chosenProgram{{Program: running[0]}}, nil
 		}
 		return nil, errkind.Errorf(ErrSeveralPrograms, "%s runs several XDP programs: %s", ifname, list(running))
 	}
-	var chosen []Program
+	var chosen []chosenProgram
 	for _, selector := range selectors {
-		found, err := match(ifname, running, selector)
+		program, function := SplitSelector(selector)
+		found, err := match(ifname, running, program)
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range found {
-			if !slices.Contains(chosen, p) {
-				chosen = append(chosen, p)
+			if c := (chosenProgram{p, function}); !slices.Contains(chosen, c) {
+				chosen = append(chosen, c)
 			}
 		}
 	}
@@ -59,6 +60,14 @@ func match(ifname string, running []Program, selector string) ([]Program, error)
 		return nil, errkind.Errorf(ErrAmbiguousProgram, "program %s: that could be %s", selector, list(found))
 	}
 	return found, nil
+}
+
+func listChosen(chosen []chosenProgram) string {
+	var programs []Program
+	for _, c := range chosen {
+		programs = append(programs, c.Program)
+	}
+	return list(programs)
 }
 
 func list(programs []Program) string {

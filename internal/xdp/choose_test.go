@@ -31,6 +31,10 @@ func TestChoose(t *testing.T) {
 		{name: "one twice", running: []Program{first, second}, selectors: []string{"second", "all"}, want: []Program{second, first}},
 		{name: "by id, running elsewhere", running: []Program{first}, selectors: []string{"4000000000"}, want: []Program{elsewhere}},
 		{name: "by id, where none runs", selectors: []string{"4000000000"}, want: []Program{elsewhere}},
+		{name: "functions", running: []Program{first}, selectors: []string{"first/parse", "all/check", "first"},
+			want: []Program{{ID: 1, Name: "first/parse"}, {ID: 1, Name: "first/check"}, first}},
+		{name: "a function of another one", running: []Program{first}, selectors: []string{"third/parse"}, kind: ErrOtherProgram,
+			text: "program third: eth0 does not run it; it runs first (id 1)"},
 		{name: "all of none", selectors: []string{"all"}, kind: ErrOtherProgram, text: "program all: eth0 runs no XDP program"},
 		{name: "another name", running: []Program{first, second}, selectors: []string{"third"}, kind: ErrOtherProgram,
 			text: "program third: eth0 does not run it; it runs first (id 1), second (id 2)"},
@@ -40,7 +44,14 @@ func TestChoose(t *testing.T) {
 			text: "program third: eth0 does not run it; it runs first (id 1)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := choose("eth0", test.running, test.selectors)
+			chosen, err := choose("eth0", test.running, test.selectors)
+			var got []Program
+			for _, c := range chosen {
+				if c.Function != "" {
+					c.Name += "/" + c.Function
+				}
+				got = append(got, c.Program)
+			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)
 			}

@@ -9,14 +9,18 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 )
 
-// A Target is a running XDP program that can be traced. Close Prog when the tracers are loaded.
+// A Target is a running program that can be traced, or a function of it. Close Prog when the tracers
+// are loaded. The name of a function's target is PROGRAM/FUNCTION.
 type Target struct {
 	Program
 	Prog     *ebpf.Program
 	Function string // the name that tracers attach to
+	Part     string // the same if it is not the program's main function; "" = the whole program
+	Returns  packet.VerdictKind
 
 	// At is the program attached to the interface where the target runs: the target itself, or its
 	// dispatcher. It is zero if the target was chosen by its id and runs elsewhere.
@@ -25,8 +29,9 @@ type Target struct {
 
 // Targets opens the programs that the selectors choose among the programs of an interface: the
 // attached one, or the components of a libxdp dispatcher. A selector is a program's name, an id, or
-// "all". An id may be that of any XDP program, such as one in a devmap or cpumap. Without selectors
-// Targets opens the only program that runs there. The error is an ErrNoProgram, ErrSeveralPrograms,
+// "all", and may go on with a function of the program: see SplitSelector. An id may be that of any
+// XDP program, such as one in a devmap or cpumap. Without selectors Targets opens the only program
+// that runs there. The error is an ErrNoProgram, ErrSeveralPrograms,
 // ErrOtherProgram, ErrAmbiguousProgram or ErrNoSuchProgram if another choice helps, and a
 // *TracingError if the program cannot be traced.
 func Targets(ifi Interface, selectors []string) ([]Target, error) {
@@ -36,14 +41,14 @@ func Targets(ifi Interface, selectors []string) ([]Target, error) {
 	}
 	var targets []Target
 	for _, p := range chosen {
-		t, err := OpenTarget(p.ID)
+		t, err := openTarget(p.ID, p.Function)
 		if err != nil {
 			for _, t := range targets {
 				t.Prog.Close()
 			}
 			return nil, err
 		}
-		t.At = runsAt(ifi, p)
+		t.At = runsAt(ifi, p.Program)
 		targets = append(targets, t)
 	}
 	return targets, nil
@@ -65,17 +70,20 @@ func OneProgram(ifi Interface, selector string) (Program, error) {
 	if selector != "" {
 		selectors = []string{selector}
 	}
+	if program, function := SplitSelector(selector); function != "" {
+		return Program{}, fmt.Errorf("program %s: only captures can be of a function: use program %s", selector, program)
+	}
 	chosen, err := chooseRunning(ifi, selectors)
 	if err != nil {
 		return Program{}, err
 	}
 	if len(chosen) > 1 {
-		return Program{}, errkind.Errorf(ErrAmbiguousProgram, "program %s: only one can be chosen here: %s", selector, list(chosen))
+		return Program{}, errkind.Errorf(ErrAmbiguousProgram, "program %s: only one can be chosen here: %s", selector, listChosen(chosen))
 	}
-	return chosen[0], nil
+	return chosen[0].Program, nil
 }
 
-func chooseRunning(ifi Interface, selectors []string) ([]Program, error) {
+func chooseRunning(ifi Interface, selectors []string) ([]chosenProgram, error) {
 	programs, err := Running(ifi)
 	if err != nil {
 		return nil, err
@@ -96,12 +104,15 @@ func runsAt(ifi Interface, p Program) Program {
 
 // OpenTarget opens an XDP program by its id for tracing. The error is an ErrNoSuchProgram, or a
 // *TracingError if the program cannot be traced.
-func OpenTarget(id uint32) (Target, error) {
+func OpenTarget(id uint32) (Target, error) { return openTarget(id, "") }
+
+// openTarget is OpenTarget for a function of the program; "" = the whole program.
+func openTarget(id uint32, function string) (Target, error) {
 	prog, err := OpenProgram(id)
 	if err != nil {
 		return Target{}, explainOpen(id, err)
 	}
-	t, err := newTarget(id, prog)
+	t, err := newTarget(id, prog, function)
 	if err != nil {
 		prog.Close()
 		return Target{}, err
@@ -111,7 +122,7 @@ func OpenTarget(id uint32) (Target, error) {
 
 // newTarget checks the conditions for tracing: the program must be JIT-compiled and have BTF, which
 // describes the function that a tracer attaches to.
-func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
+func newTarget(id uint32, prog *ebpf.Program, function string) (Target, error) {
 	info, err := prog.Info()
 	if err != nil {
 		return Target{}, explainOpen(id, err)
@@ -124,7 +135,11 @@ func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
 	if info.Type != ebpf.XDP && info.Type != ebpf.Extension {
 		return t, fmt.Errorf("BPF program %s is not an XDP program but %s", t.Program, info.Type)
 	}
-	main, err := mainFunction(info)
+	funcs, err := info.FuncInfos()
+	var main *btf.Func
+	if err == nil {
+		main, err = mainFunction(funcs)
+	}
 	if err != nil {
 		return t, &TracingError{
 			Reason: fmt.Sprintf("XDP program %s has no BTF, without which nothing can be attached to it", t.Program),
@@ -133,7 +148,11 @@ func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
 		}
 	}
 	t.Function = main.Name
-	if !takesPacket(main) {
+	if function != "" {
+		if err := t.enter(function, funcs, contextOf(info.Type)); err != nil {
+			return t, err
+		}
+	} else if !takesPacket(main, contextOf(info.Type)) {
 		return t, &TracingError{
 			Reason: fmt.Sprintf("the argument of XDP program %s is not declared as struct xdp_md *, which tracers need to see packets", t.Program),
 			Remedy: "declare it so, and load it again",
@@ -157,11 +176,7 @@ func newTarget(id uint32, prog *ebpf.Program) (Target, error) {
 
 // mainFunction returns the BTF of the function in which a program begins. Its name may differ from
 // the program's name.
-func mainFunction(info *ebpf.ProgramInfo) (*btf.Func, error) {
-	funcs, err := info.FuncInfos()
-	if err != nil {
-		return nil, err
-	}
+func mainFunction(funcs btf.FuncOffsets) (*btf.Func, error) {
 	for _, f := range funcs {
 		if f.Offset == 0 {
 			return f.Func, nil
@@ -170,10 +185,10 @@ func mainFunction(info *ebpf.ProgramInfo) (*btf.Func, error) {
 	return nil, btf.ErrNotFound
 }
 
-// takesPacket reports whether the kernel recognizes the function's argument as the context of an
-// XDP program, by the name of its type: then tracers get a struct xdp_buff. Any other argument is
-// just a number to a tracer.
-func takesPacket(f *btf.Func) bool {
+// takesPacket reports whether the kernel recognizes the function's first argument as the context of
+// its program, by the name of its type: then tracers get a struct xdp_buff for struct xdp_md. Any
+// other argument is just a number to a tracer.
+func takesPacket(f *btf.Func, context string) bool {
 	proto, ok := f.Type.(*btf.FuncProto)
 	if !ok || len(proto.Params) == 0 {
 		return false
@@ -182,12 +197,12 @@ func takesPacket(f *btf.Func) bool {
 	if !ok {
 		return false
 	}
-	context, ok := btf.As[*btf.Struct](pointer.Target)
-	return ok && context.Name == "xdp_md"
+	pointed, ok := btf.As[*btf.Struct](pointer.Target)
+	return ok && pointed.Name == context
 }
 
-// replacementOf returns the program that has replaced a target's main function, as far as this
-// process may see it.
+// replacementOf returns the program that has replaced a target's function, as far as this process
+// may see it.
 func replacementOf(t Target, info *ebpf.ProgramInfo) (Program, bool) {
 	found, err := components(t.Program)
 	if err != nil || len(found) == 0 {
@@ -226,7 +241,11 @@ func takesPlaceOf(dispatcher, component Program) bool {
 	if err != nil {
 		return false
 	}
-	main, err := mainFunction(info)
+	funcs, err := info.FuncInfos()
+	if err != nil {
+		return false
+	}
+	main, err := mainFunction(funcs)
 	if err != nil {
 		return false
 	}

@@ -90,6 +90,7 @@ type SamplerLimit uint32
 const (
 	SamplerLimitID_HOOK_SHIFT        SamplerLimit = 40
 	SamplerLimitID_CPU_SHIFT         SamplerLimit = 52
+	SamplerLimitKIND_SHIFT           SamplerLimit = 16
 	SamplerLimitCOOKIE               SamplerLimit = 30832
 	SamplerLimitPERF_MAX_SAMPLE_SIZE SamplerLimit = 65412
 	SamplerLimitRING_MAX_SAMPLE_SIZE SamplerLimit = 131070
@@ -187,84 +188,99 @@ const (
 	SamplerStampingEVERY_UNSTAMPED SamplerStamping = 3
 )
 
+type SamplerVerdictKind uint32
+
+const (
+	SamplerVerdictKindXDP_VERDICT  SamplerVerdictKind = 0
+	SamplerVerdictKindTC_VERDICT   SamplerVerdictKind = 1
+	SamplerVerdictKindPLAIN_NUMBER SamplerVerdictKind = 2
+	SamplerVerdictKindNOTHING      SamplerVerdictKind = 3
+)
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	SamplerMapAccounts           = "accounts"
-	SamplerMapBucket             = "bucket"
-	SamplerMapClosed             = "closed"
-	SamplerMapDatagrams          = "datagrams"
-	SamplerMapDoorbell           = "doorbell"
-	SamplerMapFlows              = "flows"
-	SamplerMapGivenReasons       = "given_reasons"
-	SamplerMapHeads              = "heads"
-	SamplerMapPassages           = "passages"
-	SamplerMapRates              = "rates"
-	SamplerMapRings              = "rings"
-	SamplerMapSamples            = "samples"
-	SamplerMapScratches          = "scratches"
-	SamplerProgXdpcapCard        = "xdpcap_card"
-	SamplerProgXdpcapEgress      = "xdpcap_egress"
-	SamplerProgXdpcapEndPoll     = "xdpcap_end_poll"
-	SamplerProgXdpcapFentry      = "xdpcap_fentry"
-	SamplerProgXdpcapFexit       = "xdpcap_fexit"
-	SamplerProgXdpcapGeneric     = "xdpcap_generic"
-	SamplerProgXdpcapIngress     = "xdpcap_ingress"
-	SamplerProgXdpcapLost        = "xdpcap_lost"
-	SamplerProgXdpcapLostRx      = "xdpcap_lost_rx"
-	SamplerProgXdpcapRedirect    = "xdpcap_redirect"
-	SamplerProgXdpcapXdp         = "xdpcap_xdp"
-	SamplerVarAccompanied        = "accompanied"
-	SamplerVarArrival            = "arrival"
-	SamplerVarAskingHash         = "asking_hash"
-	SamplerVarAskingTag          = "asking_tag"
-	SamplerVarAskingTime         = "asking_time"
-	SamplerVarChoosingFlows      = "choosing_flows"
-	SamplerVarClassType          = "class_type"
-	SamplerVarCuttingPayload     = "cutting_payload"
-	SamplerVarDrawingByVerdict   = "drawing_by_verdict"
-	SamplerVarFactsType          = "facts_type"
-	SamplerVarFiltering          = "filtering"
-	SamplerVarFilteringLength    = "filtering_length"
-	SamplerVarFirstPackets       = "first_packets"
-	SamplerVarFlowSeed           = "flow_seed"
-	SamplerVarFollowingFragments = "following_fragments"
-	SamplerVarHeadLimitType      = "head_limit_type"
-	SamplerVarHook               = "hook"
-	SamplerVarInterruptible      = "interruptible"
-	SamplerVarKeepFlowsBelow     = "keep_flows_below"
-	SamplerVarLostKindType       = "lost_kind_type"
-	SamplerVarLostLimitType      = "lost_limit_type"
-	SamplerVarNoLossCount        = "no_loss_count"
-	SamplerVarNoLosses           = "no_losses"
-	SamplerVarOneIn              = "one_in"
-	SamplerVarOneInOf            = "one_in_of"
-	SamplerVarPacketCost         = "packet_cost"
-	SamplerVarPayloadKept        = "payload_kept"
-	SamplerVarPerfBeside         = "perf_beside"
-	SamplerVarReach              = "reach"
-	SamplerVarReadingReasons     = "reading_reasons"
-	SamplerVarReasonCount        = "reason_count"
-	SamplerVarReasons            = "reasons"
-	SamplerVarRecordingEntry     = "recording_entry"
-	SamplerVarRecordingExit      = "recording_exit"
-	SamplerVarRedirectInfoInCpu  = "redirect_info_in_cpu"
-	SamplerVarRingSize           = "ring_size"
-	SamplerVarRingType           = "ring_type"
-	SamplerVarSendingTx          = "sending_tx"
-	SamplerVarSlowerThan         = "slower_than"
-	SamplerVarSnaplen            = "snaplen"
-	SamplerVarSource             = "source"
-	SamplerVarStamping           = "stamping"
-	SamplerVarStoresInOrder      = "stores_in_order"
-	SamplerVarTracedAbove        = "traced_above"
-	SamplerVarTracedIfindex      = "traced_ifindex"
-	SamplerVarTracedLower        = "traced_lower"
-	SamplerVarTracedNetns        = "traced_netns"
-	SamplerVarVerdict            = "verdict"
-	SamplerVarVerdictCount       = "verdict_count"
-	SamplerVarVerdicts           = "verdicts"
+	SamplerMapAccounts             = "accounts"
+	SamplerMapBucket               = "bucket"
+	SamplerMapClosed               = "closed"
+	SamplerMapDatagrams            = "datagrams"
+	SamplerMapDoorbell             = "doorbell"
+	SamplerMapFlows                = "flows"
+	SamplerMapGivenReasons         = "given_reasons"
+	SamplerMapHeads                = "heads"
+	SamplerMapPassages             = "passages"
+	SamplerMapRates                = "rates"
+	SamplerMapRings                = "rings"
+	SamplerMapSamples              = "samples"
+	SamplerMapScratches            = "scratches"
+	SamplerProgXdpcapCard          = "xdpcap_card"
+	SamplerProgXdpcapEgress        = "xdpcap_egress"
+	SamplerProgXdpcapEndPoll       = "xdpcap_end_poll"
+	SamplerProgXdpcapFentry        = "xdpcap_fentry"
+	SamplerProgXdpcapFentryTc      = "xdpcap_fentry_tc"
+	SamplerProgXdpcapFexit         = "xdpcap_fexit"
+	SamplerProgXdpcapFexitFunction = "xdpcap_fexit_function"
+	SamplerProgXdpcapFexitTc       = "xdpcap_fexit_tc"
+	SamplerProgXdpcapGeneric       = "xdpcap_generic"
+	SamplerProgXdpcapIngress       = "xdpcap_ingress"
+	SamplerProgXdpcapLost          = "xdpcap_lost"
+	SamplerProgXdpcapLostRx        = "xdpcap_lost_rx"
+	SamplerProgXdpcapRedirect      = "xdpcap_redirect"
+	SamplerProgXdpcapXdp           = "xdpcap_xdp"
+	SamplerVarAccompanied          = "accompanied"
+	SamplerVarArrival              = "arrival"
+	SamplerVarAskingHash           = "asking_hash"
+	SamplerVarAskingTag            = "asking_tag"
+	SamplerVarAskingTime           = "asking_time"
+	SamplerVarChoosingFlows        = "choosing_flows"
+	SamplerVarClassType            = "class_type"
+	SamplerVarCuttingPayload       = "cutting_payload"
+	SamplerVarDrawingByVerdict     = "drawing_by_verdict"
+	SamplerVarFactsType            = "facts_type"
+	SamplerVarFiltering            = "filtering"
+	SamplerVarFilteringLength      = "filtering_length"
+	SamplerVarFirstPackets         = "first_packets"
+	SamplerVarFlowSeed             = "flow_seed"
+	SamplerVarFollowingFragments   = "following_fragments"
+	SamplerVarHeadLimitType        = "head_limit_type"
+	SamplerVarHook                 = "hook"
+	SamplerVarInterruptible        = "interruptible"
+	SamplerVarKeepFlowsBelow       = "keep_flows_below"
+	SamplerVarLostKindType         = "lost_kind_type"
+	SamplerVarLostLimitType        = "lost_limit_type"
+	SamplerVarNoLossCount          = "no_loss_count"
+	SamplerVarNoLosses             = "no_losses"
+	SamplerVarOneIn                = "one_in"
+	SamplerVarOneInOf              = "one_in_of"
+	SamplerVarPacketCost           = "packet_cost"
+	SamplerVarPayloadKept          = "payload_kept"
+	SamplerVarPerfBeside           = "perf_beside"
+	SamplerVarReach                = "reach"
+	SamplerVarReadingReasons       = "reading_reasons"
+	SamplerVarReasonCount          = "reason_count"
+	SamplerVarReasons              = "reasons"
+	SamplerVarRecordingEntry       = "recording_entry"
+	SamplerVarRecordingExit        = "recording_exit"
+	SamplerVarRedirectInfoInCpu    = "redirect_info_in_cpu"
+	SamplerVarReturning            = "returning"
+	SamplerVarRingSize             = "ring_size"
+	SamplerVarRingType             = "ring_type"
+	SamplerVarSending              = "sending"
+	SamplerVarSendingTx            = "sending_tx"
+	SamplerVarSlowerThan           = "slower_than"
+	SamplerVarSnaplen              = "snaplen"
+	SamplerVarSource               = "source"
+	SamplerVarStamping             = "stamping"
+	SamplerVarStoresInOrder        = "stores_in_order"
+	SamplerVarTracedAbove          = "traced_above"
+	SamplerVarTracedIfindex        = "traced_ifindex"
+	SamplerVarTracedLower          = "traced_lower"
+	SamplerVarTracedNetns          = "traced_netns"
+	SamplerVarVerdict              = "verdict"
+	SamplerVarVerdictCount         = "verdict_count"
+	SamplerVarVerdictKindType      = "verdict_kind_type"
+	SamplerVarVerdicts             = "verdicts"
 )
 
 // LoadSampler returns the embedded CollectionSpec for Sampler.
@@ -309,17 +325,20 @@ type SamplerSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type SamplerProgramSpecs struct {
-	XdpcapCard     *ebpf.ProgramSpec `ebpf:"xdpcap_card"`
-	XdpcapEgress   *ebpf.ProgramSpec `ebpf:"xdpcap_egress"`
-	XdpcapEndPoll  *ebpf.ProgramSpec `ebpf:"xdpcap_end_poll"`
-	XdpcapFentry   *ebpf.ProgramSpec `ebpf:"xdpcap_fentry"`
-	XdpcapFexit    *ebpf.ProgramSpec `ebpf:"xdpcap_fexit"`
-	XdpcapGeneric  *ebpf.ProgramSpec `ebpf:"xdpcap_generic"`
-	XdpcapIngress  *ebpf.ProgramSpec `ebpf:"xdpcap_ingress"`
-	XdpcapLost     *ebpf.ProgramSpec `ebpf:"xdpcap_lost"`
-	XdpcapLostRx   *ebpf.ProgramSpec `ebpf:"xdpcap_lost_rx"`
-	XdpcapRedirect *ebpf.ProgramSpec `ebpf:"xdpcap_redirect"`
-	XdpcapXdp      *ebpf.ProgramSpec `ebpf:"xdpcap_xdp"`
+	XdpcapCard          *ebpf.ProgramSpec `ebpf:"xdpcap_card"`
+	XdpcapEgress        *ebpf.ProgramSpec `ebpf:"xdpcap_egress"`
+	XdpcapEndPoll       *ebpf.ProgramSpec `ebpf:"xdpcap_end_poll"`
+	XdpcapFentry        *ebpf.ProgramSpec `ebpf:"xdpcap_fentry"`
+	XdpcapFentryTc      *ebpf.ProgramSpec `ebpf:"xdpcap_fentry_tc"`
+	XdpcapFexit         *ebpf.ProgramSpec `ebpf:"xdpcap_fexit"`
+	XdpcapFexitFunction *ebpf.ProgramSpec `ebpf:"xdpcap_fexit_function"`
+	XdpcapFexitTc       *ebpf.ProgramSpec `ebpf:"xdpcap_fexit_tc"`
+	XdpcapGeneric       *ebpf.ProgramSpec `ebpf:"xdpcap_generic"`
+	XdpcapIngress       *ebpf.ProgramSpec `ebpf:"xdpcap_ingress"`
+	XdpcapLost          *ebpf.ProgramSpec `ebpf:"xdpcap_lost"`
+	XdpcapLostRx        *ebpf.ProgramSpec `ebpf:"xdpcap_lost_rx"`
+	XdpcapRedirect      *ebpf.ProgramSpec `ebpf:"xdpcap_redirect"`
+	XdpcapXdp           *ebpf.ProgramSpec `ebpf:"xdpcap_xdp"`
 }
 
 // SamplerMapSpecs contains maps before they are loaded into the kernel.
@@ -380,8 +399,10 @@ type SamplerVariableSpecs struct {
 	RecordingEntry     *ebpf.VariableSpec `ebpf:"recording_entry"`
 	RecordingExit      *ebpf.VariableSpec `ebpf:"recording_exit"`
 	RedirectInfoInCpu  *ebpf.VariableSpec `ebpf:"redirect_info_in_cpu"`
+	Returning          *ebpf.VariableSpec `ebpf:"returning"`
 	RingSize           *ebpf.VariableSpec `ebpf:"ring_size"`
 	RingType           *ebpf.VariableSpec `ebpf:"ring_type"`
+	Sending            *ebpf.VariableSpec `ebpf:"sending"`
 	SendingTx          *ebpf.VariableSpec `ebpf:"sending_tx"`
 	SlowerThan         *ebpf.VariableSpec `ebpf:"slower_than"`
 	Snaplen            *ebpf.VariableSpec `ebpf:"snaplen"`
@@ -394,6 +415,7 @@ type SamplerVariableSpecs struct {
 	TracedNetns        *ebpf.VariableSpec `ebpf:"traced_netns"`
 	Verdict            *ebpf.VariableSpec `ebpf:"verdict"`
 	VerdictCount       *ebpf.VariableSpec `ebpf:"verdict_count"`
+	VerdictKindType    *ebpf.VariableSpec `ebpf:"verdict_kind_type"`
 	Verdicts           *ebpf.VariableSpec `ebpf:"verdicts"`
 }
 
@@ -489,8 +511,10 @@ type SamplerVariables struct {
 	RecordingEntry     *ebpf.Variable `ebpf:"recording_entry"`
 	RecordingExit      *ebpf.Variable `ebpf:"recording_exit"`
 	RedirectInfoInCpu  *ebpf.Variable `ebpf:"redirect_info_in_cpu"`
+	Returning          *ebpf.Variable `ebpf:"returning"`
 	RingSize           *ebpf.Variable `ebpf:"ring_size"`
 	RingType           *ebpf.Variable `ebpf:"ring_type"`
+	Sending            *ebpf.Variable `ebpf:"sending"`
 	SendingTx          *ebpf.Variable `ebpf:"sending_tx"`
 	SlowerThan         *ebpf.Variable `ebpf:"slower_than"`
 	Snaplen            *ebpf.Variable `ebpf:"snaplen"`
@@ -503,6 +527,7 @@ type SamplerVariables struct {
 	TracedNetns        *ebpf.Variable `ebpf:"traced_netns"`
 	Verdict            *ebpf.Variable `ebpf:"verdict"`
 	VerdictCount       *ebpf.Variable `ebpf:"verdict_count"`
+	VerdictKindType    *ebpf.Variable `ebpf:"verdict_kind_type"`
 	Verdicts           *ebpf.Variable `ebpf:"verdicts"`
 }
 
@@ -510,17 +535,20 @@ type SamplerVariables struct {
 //
 // It can be passed to LoadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type SamplerPrograms struct {
-	XdpcapCard     *ebpf.Program `ebpf:"xdpcap_card"`
-	XdpcapEgress   *ebpf.Program `ebpf:"xdpcap_egress"`
-	XdpcapEndPoll  *ebpf.Program `ebpf:"xdpcap_end_poll"`
-	XdpcapFentry   *ebpf.Program `ebpf:"xdpcap_fentry"`
-	XdpcapFexit    *ebpf.Program `ebpf:"xdpcap_fexit"`
-	XdpcapGeneric  *ebpf.Program `ebpf:"xdpcap_generic"`
-	XdpcapIngress  *ebpf.Program `ebpf:"xdpcap_ingress"`
-	XdpcapLost     *ebpf.Program `ebpf:"xdpcap_lost"`
-	XdpcapLostRx   *ebpf.Program `ebpf:"xdpcap_lost_rx"`
-	XdpcapRedirect *ebpf.Program `ebpf:"xdpcap_redirect"`
-	XdpcapXdp      *ebpf.Program `ebpf:"xdpcap_xdp"`
+	XdpcapCard          *ebpf.Program `ebpf:"xdpcap_card"`
+	XdpcapEgress        *ebpf.Program `ebpf:"xdpcap_egress"`
+	XdpcapEndPoll       *ebpf.Program `ebpf:"xdpcap_end_poll"`
+	XdpcapFentry        *ebpf.Program `ebpf:"xdpcap_fentry"`
+	XdpcapFentryTc      *ebpf.Program `ebpf:"xdpcap_fentry_tc"`
+	XdpcapFexit         *ebpf.Program `ebpf:"xdpcap_fexit"`
+	XdpcapFexitFunction *ebpf.Program `ebpf:"xdpcap_fexit_function"`
+	XdpcapFexitTc       *ebpf.Program `ebpf:"xdpcap_fexit_tc"`
+	XdpcapGeneric       *ebpf.Program `ebpf:"xdpcap_generic"`
+	XdpcapIngress       *ebpf.Program `ebpf:"xdpcap_ingress"`
+	XdpcapLost          *ebpf.Program `ebpf:"xdpcap_lost"`
+	XdpcapLostRx        *ebpf.Program `ebpf:"xdpcap_lost_rx"`
+	XdpcapRedirect      *ebpf.Program `ebpf:"xdpcap_redirect"`
+	XdpcapXdp           *ebpf.Program `ebpf:"xdpcap_xdp"`
 }
 
 func (p *SamplerPrograms) Close() error {
@@ -529,7 +557,10 @@ func (p *SamplerPrograms) Close() error {
 		p.XdpcapEgress,
 		p.XdpcapEndPoll,
 		p.XdpcapFentry,
+		p.XdpcapFentryTc,
 		p.XdpcapFexit,
+		p.XdpcapFexitFunction,
+		p.XdpcapFexitTc,
 		p.XdpcapGeneric,
 		p.XdpcapIngress,
 		p.XdpcapLost,

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -77,6 +78,9 @@ func (h *TraceHook) Sources() (sources []packet.Source) {
 
 func (h *TraceHook) Load(k *Sampler, first, index uint32) (err error) {
 	defer h.target.Prog.Close() // the loaded tracers hold a reference of their own
+	if err := h.checkReturned(k.Options); err != nil {
+		return err
+	}
 	entry, err := h.companions(k, packet.Entry)
 	if err != nil {
 		return err
@@ -90,6 +94,13 @@ func (h *TraceHook) Load(k *Sampler, first, index uint32) (err error) {
 	atExit := Loading{
 		Name: kernel.SamplerProgXdpcapFexit, First: first, Index: index, with: exit,
 		Own: Constants{kernel.SamplerVarSendingTx: h.runsAtInterface()},
+	}
+	if h.target.Part != "" {
+		if !entry.isNone() || !exit.isNone() {
+			return fmt.Errorf("trace function %v: counters beside the packets count whole programs", h.target.Program)
+		}
+		atExit.Name = kernel.SamplerProgXdpcapFexitFunction
+		atExit.Own[kernel.SamplerVarReturning] = uint32(h.target.Returns)
 	}
 	if h.atExit {
 		atExit.filter = h.filter
@@ -113,6 +124,18 @@ func (h *TraceHook) Load(k *Sampler, first, index uint32) (err error) {
 	}
 	h.fexit, err = h.loadTracer(k, atExit, h.exit)
 	return err
+}
+
+// checkReturned refuses options about verdicts if the target returns none.
+func (h *TraceHook) checkReturned(o *Options) error {
+	switch {
+	case h.target.Returns == packet.XDPVerdict:
+	case len(o.Verdicts) > 0, o.SampleVerdicts != nil:
+		return errkind.Errorf(ErrNoVerdict, "function %v does not return a verdict: the type of its return value is not enum xdp_action", h.target.Program)
+	case o.ReasonMap != "":
+		return errkind.Errorf(xdp.ErrNoReason, "function %v does not return a verdict, so it has no reasons to drop", h.target.Program)
+	}
+	return nil
 }
 
 // companions returns the companions at entry or exit, even if that is not recorded.

@@ -17,9 +17,10 @@ const MaxVerdicts = int(kernel.SamplerLimitMAX_VERDICTS)
 
 // The kinds of errors of hooks, which package capture documents.
 var (
-	ErrTraced  = errors.New("not possible where a program is traced")
-	ErrNoStamp = errors.New("packets cannot have these time stamps")
-	ErrNoClock = errors.New("the card has no clock that can be compared")
+	ErrTraced    = errors.New("not possible where a program is traced")
+	ErrNoVerdict = errors.New("not possible without verdicts")
+	ErrNoStamp   = errors.New("packets cannot have these time stamps")
+	ErrNoClock   = errors.New("the card has no clock that can be compared")
 )
 
 // Options define where programs are attached and which packets they send. Fields are those of

@@ -57,6 +57,7 @@ var remedies = []struct {
 	{kind: meter.ErrNotMeasurable, words: "see the mean run time with --kernel-stats", join: "; or "},
 	{kind: meter.ErrNotCountable, words: "detach that program, so that xdpcap attaches its own", join: "; or "},
 	{kind: meter.ErrProgramDecides, words: "omit --action to count its verdicts"},
+	{kind: capture.ErrNoVerdict, words: "omit --verdict"},
 	{kind: meter.ErrNoVerdict, words: "omit --verdict"},
 	{kind: xdp.ErrNoReason, words: "omit --reason-map"},
 	{kind: capfile.ErrMemory, words: "read fewer files at a time, or unpack them first with zstd -d"},

@@ -1,0 +1,83 @@
+package xdp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+
+	"github.com/xdpcap/xdpcap/capture/packet"
+)
+
+// SplitSelector splits the selector of a program into that of the program and the name of one of
+// its functions: NAME, ID or all, and then /FUNCTION. function is "" for the whole program.
+func SplitSelector(selector string) (program, function string) {
+	program, function, _ = strings.Cut(selector, "/")
+	return program, function
+}
+
+// A chosen program is one of those that selectors name, or a function of it.
+type chosenProgram struct {
+	Program
+	Function string // "" = the whole program
+}
+
+// contextOf is the name of the type that a program's context has in its own source.
+func contextOf(t ebpf.ProgramType) string {
+	if t == ebpf.SchedCLS {
+		return "__sk_buff"
+	}
+	return "xdp_md"
+}
+
+// enter makes the target a function of the program, instead of the whole program. funcs describe
+// all functions of the program; those that the compiler has inlined are not among them.
+func (t *Target) enter(function string, funcs btf.FuncOffsets, context string) error {
+	var found *btf.Func
+	var others []string
+	for _, f := range funcs {
+		if f.Func.Name == function {
+			found = f.Func
+		}
+		if f.Offset != 0 && takesPacket(f.Func, context) {
+			others = append(others, f.Func.Name)
+		}
+	}
+	slices.Sort(others)
+	these := "none of its functions does that is not inlined: declare it __noinline, with struct " + context + " * as its first argument"
+	if len(others) > 0 {
+		these = "these can be traced: " + strings.Join(others, ", ")
+	}
+	switch {
+	case found == nil:
+		return &TracingError{Reason: fmt.Sprintf("program %s has no function %s", t.Program, function), Remedy: these}
+	case !takesPacket(found, context):
+		return &TracingError{
+			Reason: fmt.Sprintf("function %s of program %s does not take the packet, struct %s *, as its first argument", function, t.Program, context),
+			Remedy: these,
+		}
+	}
+	t.Function, t.Part, t.Returns = function, function, returnsOf(found)
+	t.Name += "/" + function
+	return nil
+}
+
+// returnsOf is what the return value of a function means. Only a function whose type says so
+// returns a verdict: others have numbers of their own, such as errors.
+func returnsOf(f *btf.Func) packet.VerdictKind {
+	proto, ok := f.Type.(*btf.FuncProto)
+	if !ok {
+		return packet.PlainNumber
+	}
+	switch returned := btf.UnderlyingType(proto.Return).(type) {
+	case *btf.Void:
+		return packet.Nothing
+	case *btf.Enum:
+		if returned.Name == "xdp_action" {
+			return packet.XDPVerdict
+		}
+	}
+	return packet.PlainNumber
+}
