@@ -43,7 +43,7 @@ const (
 	In, Out, InOut                    = packet.In, packet.Out, packet.InOut
 	Aborted, Drop, Pass, Tx, Redirect = packet.Aborted, packet.Drop, packet.Pass, packet.Tx, packet.Redirect
 	XDPVerdict, TCVerdict             = packet.XDPVerdict, packet.TCVerdict
-	PlainNumber, Nothing              = packet.PlainNumber, packet.Nothing
+	PlainNumber                       = packet.PlainNumber
 	NoHash, SoftwareHash              = packet.NoHash, packet.SoftwareHash
 	CardHash, ToeplitzHash            = packet.CardHash, packet.ToeplitzHash
 )

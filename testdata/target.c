@@ -268,9 +268,12 @@ int reasoning_target(struct xdp_md *ctx)
 
 /*
  * The functions of functions_target. Tracers can have the packet at those that are passed it: at
- * judge_packet with a verdict, at measure_packet with a number, at note_packet with nothing. The
- * compiler removes the packet from those that do not use it.
+ * judge_packet with a verdict, at measure_packet with a number. The kernel does not know the
+ * arguments of note_packet, which returns nothing, and of hash_port, from which the compiler
+ * removes one.
  */
+volatile const __u32 outlet = 0; /* the index of the interface for INDEX_PORT, below */
+
 __noinline enum xdp_action judge_packet(struct xdp_md *ctx)
 {
 	return judge(ctx);
@@ -312,7 +315,7 @@ int functions_target(struct xdp_md *ctx)
 	__u32 port = bpf_ntohs(udp->dest);
 
 	note_packet(ctx);
-	if (measure_packet(ctx, port, 3) == hash_port(ctx, port) + double_port(port))
+	if (measure_packet(ctx, port, outlet + 3) == hash_port(ctx, port) + double_port(port))
 		return XDP_ABORTED;
 	return count(judge_packet(ctx));
 }
@@ -406,8 +409,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u32);
 } cpus SEC(".maps");
-
-volatile const __u32 outlet = 0; /* the index of the interface for INDEX_PORT */
 
 SEC("xdp.frags")
 int redirecting_target(struct xdp_md *ctx)

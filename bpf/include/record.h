@@ -72,7 +72,6 @@ enum verdict_kind {
 	XDP_VERDICT,  /* enum xdp_action */
 	TC_VERDICT,   /* TC_ACT_OK and the like, as a signed number */
 	PLAIN_NUMBER, /* what a function has returned whose type is not that of a verdict */
-	NOTHING,      /* of a function that returns nothing */
 };
 
 /* When to read the clock for the stamps of packets. */

@@ -14,7 +14,6 @@ const (
 	XDPVerdict  VerdictKind = iota // of an XDP program
 	TCVerdict                      // of a program at tc: TC_ACT_OK and the like, as a signed number
 	PlainNumber                    // signed, of a function whose type is not that of a verdict
-	Nothing                        // of a function that returns nothing
 )
 
 // tcVerdicts are the kernel's verdicts at tc, from TC_ACT_UNSPEC, which is -1.
@@ -75,5 +74,5 @@ func (s *Source) ReturnOf(p *Packet) (v Verdict, kind VerdictKind, known bool) {
 	if p.Stored != nil {
 		return p.Verdict, p.VerdictKind, p.Stored.HasVerdict
 	}
-	return p.Verdict, p.VerdictKind, s.HasVerdict() && p.VerdictKind != Nothing
+	return p.Verdict, p.VerdictKind, s.HasVerdict()
 }

@@ -138,10 +138,8 @@ func (e *Encoder) Append(b []byte, p *capture.Packet) []byte {
 		b = appendWord(b, `,"hook":"`, hook.String())
 	}
 	b = append(b, keys.after...)
-	switch {
-	case hasVerdict && kind == capture.PlainNumber:
-		b = strconv.AppendInt(append(b, `,"returned":`...), int64(int32(verdict)), 10)
-	case hasVerdict:
+	isVerdict := hasVerdict && kind != capture.PlainNumber
+	if isVerdict {
 		b = appendWord(b, `,"verdict":"`, kind.NameOf(verdict))
 	}
 	if hasQueue {
@@ -184,6 +182,9 @@ func (e *Encoder) Append(b []byte, p *capture.Packet) []byte {
 	}
 	if keys.link != headers.UnknownLink {
 		b = e.appendHeaders(b, keys.link, p.Data)
+	}
+	if hasVerdict && !isVerdict {
+		b = strconv.AppendInt(append(b, `,"returned":`...), int64(int32(verdict)), 10)
 	}
 	b = append(b, e.next...)
 	e.next, e.hasNext = e.next[:0], false

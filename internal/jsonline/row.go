@@ -10,10 +10,10 @@ import (
 
 // columns are the keys of a line, in its order, which are also the columns of a row.
 var columns = [...]string{
-	"time", "interface", "namespace", "pod", "direction", "hook", "program", "verdict", "returned", "queue", "id", "lost_before", "length", "captured",
+	"time", "interface", "namespace", "pod", "direction", "hook", "program", "verdict", "queue", "id", "lost_before", "length", "captured",
 	"weight", "to", "reason", "location", "device", "gso_size", "run_time_ns", "hash", "hash_by", "clock_set_back_ns", "ifindex",
 	"source_mac", "destination_mac", "vlans", "family", "protocol", "source", "source_port", "destination", "destination_port",
-	"tcp_flags", "community_id",
+	"tcp_flags", "community_id", "returned",
 }
 
 // AppendTitles appends the first row of a file, with the names of the columns.

@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -81,6 +82,7 @@ func TestRows(t *testing.T) {
 			WireLen: 1500, Verdict: capture.Drop, To: 3, Queue: 3, ID: 1 << 63, Dropped: 5, Weight: 1000, GSOSize: 1448, RunTime: 250, Reason: 2, Location: 3,
 			Hash: 7, HashKind: capture.ToeplitzHash, ClockSetBack: 9,
 		}},
+		{Source: 1, Data: tcp, Facts: &capture.Facts{WireLen: 54, Verdict: math.MaxUint32 - 21, VerdictKind: capture.PlainNumber}},
 	} {
 		room := e.RowRoom(&p)
 		row := e.AppendRow(nil, &p)

@@ -146,20 +146,20 @@ const (
 
 // Packet is an Enhanced Packet Block.
 type Packet struct {
-	Interface uint32   // position of the interface in the section
-	WireLen   uint32   // bytes on the wire, at least len(Data)
-	Time      uint64   // ns since the Unix epoch
-	Data      []byte   // the bytes kept, copied
-	Dropped   uint64   // epb_dropcount: lost since the previous packet on the same interface; 0 = omitted
-	ID        uint64   // epb_packetid, with HasID: the same packet has the same number everywhere
-	Queue     uint32   // epb_queue, with HasQueue
-	Verdict   uint32   // epb_verdict, with HasVerdict: an XDP action, unless VerdictKind is another
-	Hash      uint32   // epb_hash, with HasHash: the card's Toeplitz hash, as a number
-	Flags     uint32   // epb_flags: a sum of Inbound or Outbound and a reception type; 0 = omitted
-	Fields    Fields   // a sum of HasQueue, HasID, HasVerdict, HasHash
+	Interface uint32 // position of the interface in the section
+	WireLen   uint32 // bytes on the wire, at least len(Data)
+	Time      uint64 // ns since the Unix epoch
+	Data      []byte // the bytes kept, copied
+	Dropped   uint64 // epb_dropcount: lost since the previous packet on the same interface; 0 = omitted
+	ID        uint64 // epb_packetid, with HasID: the same packet has the same number everywhere
+	Queue     uint32 // epb_queue, with HasQueue
+	Verdict   uint32 // epb_verdict, with HasVerdict: an XDP action, unless VerdictKind is another
+	Hash      uint32 // epb_hash, with HasHash: the card's Toeplitz hash, as a number
+	Flags     uint32 // epb_flags: a sum of Inbound or Outbound and a reception type; 0 = omitted
+	Fields    Fields // a sum of HasQueue, HasID, HasVerdict, HasHash
 	VerdictKind
-	Comments  []string // opt_comment; ParsePacket leaves them to Block.Comments
-	Remarks            // opt_comment, too: one for each remark
+	Comments []string // opt_comment; ParsePacket leaves them to Block.Comments
+	Remarks           // opt_comment, too: one for each remark
 }
 
 // maxPacketOverhead is the maximum size in bytes of a Packet besides its data and its comments,

@@ -146,6 +146,9 @@ func (c circumstances) explainTracing(err error) *xdp.TracingError {
 	case errors.Is(err, errENOTSUPP), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, ebpf.ErrNotSupported):
 		e.Reason = "this kernel has no BPF trampolines on this machine's architecture"
 		e.Remedy = "use a newer kernel: x86-64 has them since 5.5, arm64 since 6.0"
+	case isLogged(err, "invalid mem access 'scalar'"):
+		e.Reason = "the compiler has changed its arguments, which the kernel then does not know"
+		e.Remedy = "declare it without static, or use all of its arguments with values that vary"
 	case isLogged(err, "JITed"):
 		e.Reason = jitOff
 		e.Remedy = turnJITOn + ", then load the program again"

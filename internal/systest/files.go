@@ -218,7 +218,8 @@ func LineWithAllKeys() []byte {
 		Time: LineTime, WireLen: 300, Queue: 3, ID: math.MaxUint64, Dropped: 4, Verdict: capture.Tx, To: 1, GSOSize: 5, Weight: 2,
 		Hash: 0x01020304, HashKind: capture.CardHash, ClockSetBack: 6, RunTime: 7, Reason: 1, Location: 1,
 	}})
-	return bytes.Replace(line, []byte(`,"gso_size":`), []byte(`,"device":"eth0","gso_size":`), 1) // no packet has both to and device
+	line = bytes.Replace(line, []byte(`,"gso_size":`), []byte(`,"device":"eth0","gso_size":`), 1) // no packet has both to and device
+	return bytes.Replace(line, []byte("}\n"), []byte(`,"returned":-22}`+"\n"), 1)                 // or verdict and returned
 }
 
 // WaitForFile waits until a recorder has reported a written file, and returns that message.

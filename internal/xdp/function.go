@@ -41,7 +41,7 @@ func (t *Target) enter(function string, funcs btf.FuncOffsets, context string) e
 		if f.Func.Name == function {
 			found = f.Func
 		}
-		if f.Offset != 0 && takesPacket(f.Func, context) {
+		if f.Offset != 0 && takesPacket(f.Func, context) && !returnsNothing(f.Func) {
 			others = append(others, f.Func.Name)
 		}
 	}
@@ -58,6 +58,11 @@ func (t *Target) enter(function string, funcs btf.FuncOffsets, context string) e
 			Reason: fmt.Sprintf("function %s of program %s does not take the packet, struct %s *, as its first argument", function, t.Program, context),
 			Remedy: these,
 		}
+	case returnsNothing(found):
+		return &TracingError{
+			Reason: fmt.Sprintf("function %s of program %s returns nothing, and the kernel does not know the arguments of such functions", function, t.Program),
+			Remedy: these,
+		}
 	}
 	t.Function, t.Part, t.Returns = function, function, returnsOf(found)
 	t.Name += "/" + function
@@ -67,17 +72,16 @@ func (t *Target) enter(function string, funcs btf.FuncOffsets, context string) e
 // returnsOf is what the return value of a function means. Only a function whose type says so
 // returns a verdict: others have numbers of their own, such as errors.
 func returnsOf(f *btf.Func) packet.VerdictKind {
-	proto, ok := f.Type.(*btf.FuncProto)
-	if !ok {
-		return packet.PlainNumber
-	}
-	switch returned := btf.UnderlyingType(proto.Return).(type) {
-	case *btf.Void:
-		return packet.Nothing
-	case *btf.Enum:
-		if returned.Name == "xdp_action" {
+	if proto, ok := f.Type.(*btf.FuncProto); ok {
+		if returned, ok := btf.As[*btf.Enum](proto.Return); ok && returned.Name == "xdp_action" {
 			return packet.XDPVerdict
 		}
 	}
 	return packet.PlainNumber
+}
+
+func returnsNothing(f *btf.Func) bool {
+	proto, ok := f.Type.(*btf.FuncProto)
+	_, isVoid := proto.Return.(*btf.Void)
+	return ok && isVoid
 }

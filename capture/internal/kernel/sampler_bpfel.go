@@ -194,7 +194,6 @@ const (
 	SamplerVerdictKindXDP_VERDICT  SamplerVerdictKind = 0
 	SamplerVerdictKindTC_VERDICT   SamplerVerdictKind = 1
 	SamplerVerdictKindPLAIN_NUMBER SamplerVerdictKind = 2
-	SamplerVerdictKindNOTHING      SamplerVerdictKind = 3
 )
 
 // Names of all BPF objects in the ELF.

@@ -17,7 +17,7 @@ func Joined(err error) []error {
 		return []error{err}
 	}
 	errs := several.Unwrap()
-	if errors.Join(errs...).Error() != err.Error() {
+	if len(errs) == 0 || errors.Join(errs...).Error() != err.Error() {
 		return []error{err} // one error of a certain kind, not several errors
 	}
 	var all []error
