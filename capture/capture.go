@@ -108,12 +108,17 @@ type Options struct {
 	// Hooks are Entry, Exit or both; nil = Entry. Targets choose which program to trace where a
 	// libxdp dispatcher runs several: names, ids, or "all". An id may also be that of an XDP
 	// program elsewhere, such as in a devmap: only its packets from the interface are captured.
+	// Names and ids may be those of programs at tc: of tcx, or in a filter of clsact. A function of
+	// a program is NAME/FUNCTION.
 	Hooks   []Hook
 	Targets []string
 
 	// Verdicts, at most 16, keep only packets with one of these verdicts; other packets are
 	// FilteredOut. They work at Exit and TailCall.
 	Verdicts []Verdict
+
+	// TCVerdicts are the same for programs at tc, whose numbers mean something else.
+	TCVerdicts []Verdict
 
 	// SlowerThan, at most MaxRunTime, keeps only packets for which the traced program ran at least
 	// so long: see Facts.RunTime. Other packets are FilteredOut. It works at Exit. 0 = all packets.
@@ -324,7 +329,7 @@ func (o *Options) probe() *probe.Options {
 		At: o.At, NeedsXDP: o.needsXDP(), Mode: o.Mode, Direction: o.Direction,
 		HookMap: o.HookMap, Hooks: o.Hooks, Targets: o.Targets, StackDrops: o.StackDrops, Reasons: o.Reasons, ReasonMap: o.ReasonMap,
 		FilterAtExit: o.FilterAtExit, Sink: o.Sink, Stamp: o.Stamp, VLANRestore: o.VLANRestore, Hash: o.Hash,
-		SnapLen: o.SnapLen, HeadersOnly: o.HeadersOnly, Payload: o.Payload, Verdicts: o.Verdicts, SlowerThan: o.SlowerThan,
+		SnapLen: o.SnapLen, HeadersOnly: o.HeadersOnly, Payload: o.Payload, Verdicts: o.Verdicts, TCVerdicts: o.TCVerdicts, SlowerThan: o.SlowerThan,
 		SampleFlows: o.SampleFlows, First: o.First, Sample: o.Sample, SampleVerdicts: o.SampleVerdicts, Adaptive: o.Adaptive, MaxRate: o.MaxRate,
 		Notice: o.notice,
 	}

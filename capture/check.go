@@ -80,6 +80,7 @@ var restrictions = []restriction{
 	{"Targets", []string{"program"}, func(o *Options) bool { return len(o.Targets) > 0 },
 		FromHookMap | ThrownAway | SentOnly | PastXDP | GivingWay},
 	{"Verdicts", []string{"verdict"}, func(o *Options) bool { return len(o.Verdicts) > 0 }, ThrownAway | SentOnly | PastXDP | GivingWay},
+	{"TCVerdicts", nil, func(o *Options) bool { return len(o.TCVerdicts) > 0 }, ThrownAway | SentOnly | PastXDP | GivingWay},
 	{"SlowerThan", []string{"slower-than"}, func(o *Options) bool { return o.SlowerThan != 0 }, FromHookMap | ThrownAway | SentOnly | PastXDP | GivingWay},
 	{"ReasonMap", []string{"reason-map"}, func(o *Options) bool { return o.ReasonMap != "" }, FromHookMap | SentOnly | PastXDP | GivingWay},
 	{"FilterAtExit", []string{"filter-at"}, func(o *Options) bool { return o.FilterAtExit }, ThrownAway | SentOnly | PastXDP | GivingWay},
@@ -155,14 +156,18 @@ func (o *Options) checkPatterns() error {
 func (o *Options) checkHooks() error {
 	exits := slices.Contains(o.Hooks, Exit)
 	o.Verdicts = slices.Compact(slices.Sorted(slices.Values(o.Verdicts)))
+	o.TCVerdicts = slices.Compact(slices.Sorted(slices.Values(o.TCVerdicts)))
+	most := max(len(o.Verdicts), len(o.TCVerdicts))
 	switch {
-	case len(o.Verdicts) > probe.MaxVerdicts:
-		return fmt.Errorf("%d verdicts to keep: must be at most %d", len(o.Verdicts), probe.MaxVerdicts)
+	case most > probe.MaxVerdicts:
+		return fmt.Errorf("%d verdicts to keep: must be at most %d", most, probe.MaxVerdicts)
+	case len(o.Verdicts) == 0 && most > 0 && len(o.Targets) == 0:
+		return errors.New("verdicts of tc need the name of a program there in Targets")
 	case slices.ContainsFunc(o.Hooks, func(h Hook) bool { return !h.Traces() }):
 		return errors.New("hooks: must be Entry or Exit")
 	case o.SlowerThan < 0 || o.SlowerThan > MaxRunTime:
 		return fmt.Errorf("packets for which the program ran at least %v: must be 0 to %v", o.SlowerThan, MaxRunTime)
-	case len(o.Verdicts) > 0 && o.HookMap == "" && !exits:
+	case most > 0 && o.HookMap == "" && !exits:
 		return errkind.Errorf(ErrNeedsExit, "verdicts are known only at a program's exit")
 	case o.SlowerThan > 0 && !exits:
 		return errkind.Errorf(ErrNeedsExit, "run times are known only at a program's exit")

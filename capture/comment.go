@@ -37,8 +37,17 @@ func (d *Description) comment(commandLine string) string {
 		fmt.Fprintf(&b, "recorded because of: %s\n", d.Recorded)
 	}
 	b.WriteString(SamplingComment + d.Options.sampling() + "\n")
-	if len(d.Options.Verdicts) > 0 {
-		fmt.Fprintf(&b, "only packets with the verdict %v at the exit\n", d.Options.Verdicts)
+	for _, chosen := range []struct {
+		kind     VerdictKind
+		verdicts []Verdict
+	}{{XDPVerdict, d.Options.Verdicts}, {TCVerdict, d.Options.TCVerdicts}} {
+		var names []string
+		for _, v := range chosen.verdicts {
+			names = append(names, chosen.kind.NameOf(v))
+		}
+		if atTC := chosen.kind == TCVerdict; names != nil && d.hasTargetAtTC() == atTC {
+			fmt.Fprintf(&b, "only packets with the verdict %v at the exit\n", names)
+		}
 	}
 	if d.Options.SlowerThan > 0 {
 		fmt.Fprintf(&b, "only packets for which the program ran at least %d ns at the exit\n", d.Options.SlowerThan.Nanoseconds())
@@ -159,4 +168,9 @@ func ParsePassedBy(comments []string) uint64 {
 		}
 	}
 	return 0
+}
+
+// hasTargetAtTC reports whether a program at tc is traced.
+func (d *Description) hasTargetAtTC() bool {
+	return slices.ContainsFunc(d.Sources, func(s Source) bool { return s.TargetAt != 0 })
 }

@@ -212,7 +212,7 @@ func TestSecondSession(t *testing.T) {
 	if fentry := testnet.ProbeFentry(); (err == nil) != (fentry == nil) {
 		t.Errorf("the second session: %v; fentry programs: %v", err, fentry)
 	}
-	if err != nil && !strings.Contains(err.Error(), "trace XDP program xdpcap_") {
+	if err != nil && !strings.Contains(err.Error(), "trace program xdpcap_") {
 		t.Errorf("the error does not name the program: %v", err)
 	}
 	send(t, sender, 1)

@@ -20,6 +20,7 @@ type (
 	Direction   = packet.Direction
 	Verdict     = packet.Verdict
 	VerdictKind = packet.VerdictKind
+	TargetPlace = packet.TargetPlace
 	Account     = packet.Account
 	Accounts    = packet.Accounts
 )
@@ -35,6 +36,13 @@ const (
 	StackDrop      = packet.StackDrop
 	FailedRedirect = packet.FailedRedirect
 	UnknownHook    = packet.UnknownHook
+)
+
+// The values of a [TargetPlace] besides AtXDP, which is also one of an [At].
+const (
+	AtTCIngress = packet.AtTCIngress
+	AtTCEgress  = packet.AtTCEgress
+	AtTC        = packet.AtTC
 )
 
 // The values of a [Mode], a [Direction], a [Verdict], a [VerdictKind] and a [HashKind].
@@ -62,6 +70,10 @@ func ParseDirection(s string) (Direction, error) { return packet.ParseDirection(
 
 // ParseVerdict reads a verdict's name, such as "drop" or "XDP_DROP", or its number.
 func ParseVerdict(s string) (Verdict, error) { return packet.ParseVerdict(s) }
+
+// TCVerdictNames are the names of the kernel's verdicts at tc: those of TC_ACT_OK and the like, in
+// lower case.
+func TCVerdictNames() []string { return packet.TCVerdictNames() }
 
 // ParseTCVerdict reads the name of a verdict at tc, such as "shot" or "TC_ACT_SHOT", or its number.
 func ParseTCVerdict(s string) (Verdict, error) { return packet.ParseTCVerdict(s) }

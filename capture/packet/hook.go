@@ -116,6 +116,9 @@ func ParseHook(s string) (Hook, error) {
 }
 
 func tracing(s *Source) string {
+	if s.TargetAt != AtXDP {
+		return fmt.Sprintf("program %s at the %s of program %s, which runs at %v", s.Sampler, s.Hook, s.Target, s.TargetAt)
+	}
 	return fmt.Sprintf("program %s at the %s of XDP program %s", s.Sampler, s.Hook, s.Target)
 }
 

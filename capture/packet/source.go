@@ -17,6 +17,8 @@ type Source struct {
 	Asked   []string // the metadata that it requests from the card: timestamp, hash, vlan_tag; nil = none
 	Target  Program  // at Entry and Exit: the traced program; or PROGRAM/FUNCTION, see TracesFunction
 
+	TargetAt TargetPlace // where the target runs
+
 	// ReasonText, at Exit, returns the name of a number that the target gives as Facts.Reason, by
 	// its own types; nil = its reasons are not read.
 	ReasonText func(Reason) string
@@ -62,18 +64,25 @@ func (s *Source) HasVerdict() bool { return s.Hook.kind().hasVerdict }
 func (s *Source) TracesFunction() bool { return strings.Contains(s.Target.Name, "/") }
 
 // HasDirection reports whether it is known that all of the source's packets were received, or sent.
-func (s *Source) HasDirection() bool { return !s.Hook.kind().anyWay }
+func (s *Source) HasDirection() bool { return !s.Hook.kind().anyWay && s.TargetAt != AtTC }
 
 // InFragments reports whether packets in fragments may come through perf's rings also where the
 // transport is TransportRing.
 func (s *Source) InFragments() bool { return s.Hook.kind().inFragments }
 
 // Direction is In or Out: whether the source's packets were received or sent; see HasDirection.
-func (s *Source) Direction() Direction { return s.Hook.kind().direction }
+func (s *Source) Direction() Direction {
+	if s.TargetAt == AtTCEgress {
+		return Out
+	}
+	return s.Hook.kind().direction
+}
 
 // HasQueue reports whether the queue of the source's packets is known. At egress it is not: the
 // kernel chooses the queue of a sent packet later.
-func (s *Source) HasQueue() bool { return s.Hook.kind().hasQueue }
+func (s *Source) HasQueue() bool {
+	return s.Hook.kind().hasQueue && s.TargetAt != AtTCEgress && s.TargetAt != AtTC
+}
 
 // Label is the source's name in files and messages: eth0, eth0@egress, eth0:program@fentry, or the
 // hook map's path.
@@ -103,6 +112,20 @@ func (p Program) String() string {
 	}
 	return fmt.Sprintf("%s (id %d)", p.Name, p.ID)
 }
+
+// A TargetPlace is where a traced program runs.
+type TargetPlace int
+
+const (
+	AtXDP       TargetPlace = iota // at the XDP hook, or in a devmap or cpumap
+	AtTCIngress                    // where the stack receives packets
+	AtTCEgress                     // where it sends them
+	AtTC                           // at both, or it is not known at which of them
+)
+
+var targetPlaceNames = [...]string{"XDP", "tc ingress", "tc egress", "tc"}
+
+func (p TargetPlace) String() string { return targetPlaceNames[p] }
 
 // A Mode is where in the receive path the kernel runs an XDP program.
 type Mode int

@@ -140,7 +140,7 @@ func (s *Source) Description() string {
 	if pod := s.Pod.String(); pod != "" {
 		parts = append(parts, podWord+pod)
 	}
-	if s.File == "" && s.Direction() == Out {
+	if s.File == "" && s.Hook.kind().direction == Out {
 		parts = append(parts, s.Hook.String())
 	}
 	return strings.Join(parts, partEnd)

@@ -106,6 +106,22 @@ func Trace(ifi xdp.Interface, target xdp.Target, tracers ...*ebpf.Program) (*Att
 	})
 }
 
+// TraceAtTC is Trace for a program at tc of the interface, which Check watches at these places. If
+// there are none, Check only reports whether the interface exists.
+func TraceAtTC(ifi xdp.Interface, target xdp.Target, places []tc.Running, tracers ...*ebpf.Program) (*Attachment, error) {
+	a, err := Trace(ifi, target, tracers...)
+	if err != nil || len(places) == 0 {
+		return a, err
+	}
+	w, err := tc.WatchProgram(ifi, target.Program, places)
+	if err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	a.links = append(a.links, w)
+	a.check = func() error { return cmp.Or(a.watch.CheckExists(), w.Check()) }
+	return a, nil
+}
+
 // Kernel runs programs at the tracepoint or the functions of the kernel that they are loaded for.
 // They choose the interface's packets by themselves, so Check only reports whether that exists.
 // tried begins the text of an error. An interface without an index stands for all.

@@ -96,7 +96,7 @@ func ExplainTracer(err error, target xdp.Program) error {
 	if e := (*xdp.TracingError)(nil); strings.HasPrefix(target.Name, ownPrefix) && errors.As(explained, &e) && e.Kind == ErrTracingRefused {
 		e.Remedy, e.Kind = "stop the xdpcap that attached it first, or "+e.Remedy, ErrAnotherCapture
 	}
-	return fmt.Errorf("trace XDP program %v: %w", target, explained)
+	return fmt.Errorf("trace program %v: %w", target, explained)
 }
 
 // ownPrefix begins the names of all programs in bpf/, so that bpftool shows whose they are.

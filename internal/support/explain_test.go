@@ -66,7 +66,7 @@ func TestExplainTracing(t *testing.T) {
 func TestExplainTracer(t *testing.T) {
 	t.Parallel()
 	err := ExplainTracer(unix.EIO, xdp.Program{ID: 7, Name: "lb"})
-	if want := "trace XDP program lb (id 7): "; !strings.HasPrefix(err.Error(), want) {
+	if want := "trace program lb (id 7): "; !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%q does not begin with %q", err, want)
 	}
 	if e := (*xdp.TracingError)(nil); !errors.As(err, &e) {

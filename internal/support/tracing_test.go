@@ -74,7 +74,7 @@ func TestTooManyTracers(t *testing.T) {
 			break
 		}
 	}
-	const want = "trace XDP program target (id 7): it has as many tracers as the kernel takes: end another one"
+	const want = "trace program target (id 7): it has as many tracers as the kernel takes: end another one"
 	if refused := (*xdp.TracingError)(nil); !errors.As(err, &refused) || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

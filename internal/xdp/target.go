@@ -25,6 +25,8 @@ type Target struct {
 	// At is the program attached to the interface where the target runs: the target itself, or its
 	// dispatcher. It is zero if the target was chosen by its id and runs elsewhere.
 	At Program
+
+	AtTC bool // it is a program at tc, whose packets are socket buffers
 }
 
 // Targets opens the programs that the selectors choose among the programs of an interface: the
@@ -41,7 +43,7 @@ func Targets(ifi Interface, selectors []string) ([]Target, error) {
 	}
 	var targets []Target
 	for _, p := range chosen {
-		t, err := openTarget(p.ID, p.Function)
+		t, err := openTarget(p.ID, p.Function, false)
 		if err != nil {
 			for _, t := range targets {
 				t.Prog.Close()
@@ -104,15 +106,18 @@ func runsAt(ifi Interface, p Program) Program {
 
 // OpenTarget opens an XDP program by its id for tracing. The error is an ErrNoSuchProgram, or a
 // *TracingError if the program cannot be traced.
-func OpenTarget(id uint32) (Target, error) { return openTarget(id, "") }
+func OpenTarget(id uint32) (Target, error) { return openTarget(id, "", false) }
+
+// OpenTCTarget opens a program at tc, or a function of it, as OpenTarget opens an XDP program.
+func OpenTCTarget(id uint32, function string) (Target, error) { return openTarget(id, function, true) }
 
 // openTarget is OpenTarget for a function of the program; "" = the whole program.
-func openTarget(id uint32, function string) (Target, error) {
+func openTarget(id uint32, function string, atTC bool) (Target, error) {
 	prog, err := OpenProgram(id)
 	if err != nil {
 		return Target{}, explainOpen(id, err)
 	}
-	t, err := newTarget(id, prog, function)
+	t, err := newTarget(id, prog, function, atTC)
 	if err != nil {
 		prog.Close()
 		return Target{}, err
@@ -122,17 +127,21 @@ func openTarget(id uint32, function string) (Target, error) {
 
 // newTarget checks the conditions for tracing: the program must be JIT-compiled and have BTF, which
 // describes the function that a tracer attaches to.
-func newTarget(id uint32, prog *ebpf.Program, function string) (Target, error) {
+func newTarget(id uint32, prog *ebpf.Program, function string, atTC bool) (Target, error) {
 	info, err := prog.Info()
 	if err != nil {
 		return Target{}, explainOpen(id, err)
 	}
-	t := Target{Program: Program{ID: id, Name: info.Name}, Prog: prog}
+	t := Target{Program: Program{ID: id, Name: info.Name}, Prog: prog, AtTC: atTC}
+	kind := "XDP program"
+	if atTC {
+		kind, t.Returns = "program", packet.TCVerdict
+	}
 	if err := CheckTracing(); err != nil {
 		return t, err
 	}
 	// The components of a libxdp dispatcher are programs of the type Extension.
-	if info.Type != ebpf.XDP && info.Type != ebpf.Extension {
+	if !atTC && info.Type != ebpf.XDP && info.Type != ebpf.Extension {
 		return t, fmt.Errorf("BPF program %s is not an XDP program but %s", t.Program, info.Type)
 	}
 	funcs, err := info.FuncInfos()
@@ -142,7 +151,7 @@ func newTarget(id uint32, prog *ebpf.Program, function string) (Target, error) {
 	}
 	if err != nil {
 		return t, &TracingError{
-			Reason: fmt.Sprintf("XDP program %s has no BTF, without which nothing can be attached to it", t.Program),
+			Reason: fmt.Sprintf("%s %s has no BTF, without which nothing can be attached to it", kind, t.Program),
 			Remedy: "compile it with clang -g, and load it without stripping .BTF",
 			Err:    err,
 		}
@@ -154,20 +163,20 @@ func newTarget(id uint32, prog *ebpf.Program, function string) (Target, error) {
 		}
 	} else if !takesPacket(main, contextOf(info.Type)) {
 		return t, &TracingError{
-			Reason: fmt.Sprintf("the argument of XDP program %s is not declared as struct xdp_md *, which tracers need to see packets", t.Program),
+			Reason: fmt.Sprintf("the argument of %s %s is not declared as struct %s *, which tracers need to see packets", kind, t.Program, contextOf(info.Type)),
 			Remedy: "declare it so, and load it again",
 		}
 	}
 	if by, ok := replacementOf(t, info); ok {
 		return t, &TracingError{
-			Reason: fmt.Sprintf("XDP program %s does not run itself: program %s has taken its place (freplace)", t.Program, by),
+			Reason: fmt.Sprintf("%s %s does not run itself: program %s has taken its place (freplace)", kind, t.Program, by),
 			Kind:   ErrReplaced,
 		}
 	}
 	// Everyone who may open programs by their ids sees the size.
 	if size, err := info.JitedSize(); err != nil || size == 0 {
 		return t, &TracingError{
-			Reason: fmt.Sprintf("XDP program %s is not compiled by the kernel's JIT", t.Program),
+			Reason: fmt.Sprintf("%s %s is not compiled by the kernel's JIT", kind, t.Program),
 			Remedy: "sysctl net.core.bpf_jit_enable=1, then load it again; a program on the network card has no remedy",
 		}
 	}

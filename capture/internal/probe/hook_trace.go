@@ -15,10 +15,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A TraceHook traces a running XDP program by fentry and, if exits are recorded, by fexit.
+// A TraceHook traces a running program by fentry and, if exits are recorded, by fexit.
 type TraceHook struct {
 	interfaceHook // the source is not used
-	target        xdp.Target
+	target        traceTarget
 	traced        Constants // which of the target's packets are recorded
 	atExit        bool      // Options.FilterAtExit
 
@@ -34,14 +34,14 @@ type TraceHook struct {
 // newTraceHooks finds the programs to trace on an interface.
 func newTraceHooks(p Point, o *Options) (hooks []Hook, err error) {
 	if o.Sink || o.Mode != packet.Auto && !p.Yielded {
-		return nil, errkind.Errorf(ErrTraced, "%s is captured by tracing its XDP program: a sink or "+
+		return nil, errkind.Errorf(ErrTraced, "%s is captured by tracing its program: a sink or "+
 			"an XDP mode is not possible", p.Interface.Name)
 	}
 	traced, err := xdp.Traced(p.Interface)
 	if err != nil {
 		return nil, err
 	}
-	targets, err := xdp.Targets(p.Interface, o.Targets)
+	targets, err := o.targets(p.Interface)
 	if err != nil {
 		return nil, err
 	}
@@ -49,6 +49,11 @@ func newTraceHooks(p Point, o *Options) (hooks []Hook, err error) {
 		h := &TraceHook{
 			interfaceHook: interfaceHook{ifi: p.Interface, filter: p.Filter}, target: target, traced: traced,
 			atExit: o.FilterAtExit, reasonMap: o.ReasonMap,
+		}
+		if target.place() == packet.AtTCEgress {
+			if h.filter, err = o.compileSent(p); err != nil {
+				return hooks, err
+			}
 		}
 		if len(o.Hooks) == 0 || slices.Contains(o.Hooks, packet.Entry) {
 			h.entry = h.newSource(p.Interface, packet.Entry)
@@ -63,7 +68,7 @@ func newTraceHooks(p Point, o *Options) (hooks []Hook, err error) {
 
 func (h *TraceHook) newSource(ifi xdp.Interface, at packet.Hook) *packet.Source {
 	s := newSource(ifi, at)
-	s.Target = h.target.Program
+	s.Target, s.TargetAt = h.target.Program, h.target.place()
 	return &s
 }
 
@@ -78,7 +83,7 @@ func (h *TraceHook) Sources() (sources []packet.Source) {
 
 func (h *TraceHook) Load(k *Sampler, first, index uint32) (err error) {
 	defer h.target.Prog.Close() // the loaded tracers hold a reference of their own
-	if err := h.checkReturned(k.Options); err != nil {
+	if err := h.target.checkVerdicts(k.Options); err != nil {
 		return err
 	}
 	entry, err := h.companions(k, packet.Entry)
@@ -95,12 +100,19 @@ func (h *TraceHook) Load(k *Sampler, first, index uint32) (err error) {
 		Name: kernel.SamplerProgXdpcapFexit, First: first, Index: index, with: exit,
 		Own: Constants{kernel.SamplerVarSendingTx: h.runsAtInterface()},
 	}
-	if h.target.Part != "" {
+	if h.target.Part != "" || h.target.AtTC {
 		if !entry.isNone() || !exit.isNone() {
-			return fmt.Errorf("trace function %v: counters beside the packets count whole programs", h.target.Program)
+			return fmt.Errorf("trace %v: counters beside the packets count whole XDP programs", h.target.Program)
 		}
 		atExit.Name = kernel.SamplerProgXdpcapFexitFunction
 		atExit.Own[kernel.SamplerVarReturning] = uint32(h.target.Returns)
+	}
+	if h.target.AtTC {
+		at := h.target.place()
+		atEntry.Name, atExit.Name = kernel.SamplerProgXdpcapFentryTc, kernel.SamplerProgXdpcapFexitTc
+		atEntry.Own = Constants{kernel.SamplerVarSending: at != packet.AtTCIngress}
+		maps.Copy(atExit.Own, atEntry.Own)
+		atExit.Own[kernel.SamplerVarVerdicts], atExit.Own[kernel.SamplerVarVerdictCount] = verdictList(k.Options.TCVerdicts), uint32(len(k.Options.TCVerdicts))
 	}
 	if h.atExit {
 		atExit.filter = h.filter
@@ -114,7 +126,7 @@ func (h *TraceHook) Load(k *Sampler, first, index uint32) (err error) {
 		atExit.First++
 	}
 	if h.exit != nil && h.reasonMap != "" {
-		reasons, err := xdp.OpenReasonMap(h.reasonMap, h.target)
+		reasons, err := xdp.OpenReasonMap(h.reasonMap, h.target.Target)
 		if err != nil {
 			return err
 		}
@@ -124,18 +136,6 @@ func (h *TraceHook) Load(k *Sampler, first, index uint32) (err error) {
 	}
 	h.fexit, err = h.loadTracer(k, atExit, h.exit)
 	return err
-}
-
-// checkReturned refuses options about verdicts if the target returns none.
-func (h *TraceHook) checkReturned(o *Options) error {
-	switch {
-	case h.target.Returns == packet.XDPVerdict:
-	case len(o.Verdicts) > 0, o.SampleVerdicts != nil:
-		return errkind.Errorf(ErrNoVerdict, "function %v does not return a verdict: the type of its return value is not enum xdp_action", h.target.Program)
-	case o.ReasonMap != "":
-		return errkind.Errorf(xdp.ErrNoReason, "function %v does not return a verdict, so it has no reasons to drop", h.target.Program)
-	}
-	return nil
 }
 
 // companions returns the companions at entry or exit, even if that is not recorded.
@@ -181,7 +181,11 @@ func (h *TraceHook) Tracers() []*ebpf.Program {
 // chosen by its id and runs elsewhere, Check only reports whether the interface exists: the tracers
 // keep the program alive, and the kernel does not report whether a map still holds it.
 func (h *TraceHook) Attach() (err error) {
-	h.attached, err = attach.Trace(h.ifi, h.target, h.Tracers()...)
+	if h.target.AtTC {
+		h.attached, err = attach.TraceAtTC(h.ifi, h.target.Target, h.target.places, h.Tracers()...)
+	} else {
+		h.attached, err = attach.Trace(h.ifi, h.target.Target, h.Tracers()...)
+	}
 	return err
 }
 

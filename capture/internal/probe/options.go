@@ -55,6 +55,7 @@ type Options struct {
 	HeadersOnly    bool
 	Payload        int
 	Verdicts       []packet.Verdict
+	TCVerdicts     []packet.Verdict
 	SlowerThan     time.Duration
 	SampleFlows    uint32
 	First          uint64

@@ -61,6 +61,14 @@ func (o *Options) Compile(p *Point) (err error) {
 	return err
 }
 
+// compileSent compiles the filter for packets that an interface sends, whatever Options.Direction is.
+func (o *Options) compileSent(p Point) (attach.Filter, error) {
+	out := *o
+	out.Direction = packet.Out
+	err := out.Compile(&p)
+	return p.Sent, err
+}
+
 // classicFilters returns the filters as classic BPF; nil = every packet.
 func (o *Options) classicFilters(p *Point) (received, sent []bpf.RawInstruction, err error) {
 	if o.FilterProgram != nil || o.Filter == "" {

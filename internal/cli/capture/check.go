@@ -90,7 +90,7 @@ func (o *Options) checkWords(given func(flag string) bool) (err error) {
 	if o.session.Mode, err = capture.ParseMode(o.mode); err != nil {
 		return fmt.Errorf("--xdp-mode: %w", err)
 	}
-	if o.session.Verdicts, err = frame.ParseVerdicts(o.verdictNames); err != nil {
+	if o.session.Verdicts, o.session.TCVerdicts, err = frame.ParseVerdicts(o.verdictNames); err != nil {
 		return err
 	}
 	if o.filterAt != "entry" && o.filterAt != "exit" {

@@ -19,6 +19,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/status"
 )
 
+// programWords are the words for a traced program, by where it runs.
+var programWords = map[capture.TargetPlace]string{
+	0: "XDP program", capture.AtTCIngress: "tc ingress program", capture.AtTCEgress: "tc egress program", capture.AtTC: "tc program",
+}
+
 // announce says on stderr that packets are being captured, and how.
 func announce(out io.Writer, sources []capture.Source, o capture.Options, privileges *frame.Sandbox, verbose bool) {
 	var withoutTSO, withoutTags []string
@@ -27,7 +32,7 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 		case src.Hook == capture.TailCall:
 			frame.Say(out, "the hook map's owner calls %s before it returns", src.Sampler.Name)
 		case src.Hook.Traces():
-			frame.Say(out, "%s: XDP program %s stays, and is traced at its %s", src.Name, src.Target, src.Hook)
+			frame.Say(out, "%s: %s %s stays, and is traced at its %s", src.Name, programWords[src.TargetAt], src.Target, src.Hook)
 		case src.Mode == capture.Generic && o.Mode == capture.Auto:
 			frame.Say(out, "%s has no native XDP: using generic mode, in the kernel's stack", driverOf(src))
 		case src.Hook == capture.XDP && src.Mode == capture.Native && src.Driver == "veth":

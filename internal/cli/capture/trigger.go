@@ -96,10 +96,22 @@ func triggerCount(text string) (count func(*capture.Packet) uint64, need trigger
 		before, err := read()
 		return (&retransmits{read: read, before: before}).since, needNothing, err
 	}
-	if v, err := capture.ParseVerdict(text); err == nil {
-		return countIf(func(p *capture.Packet) bool { return p.Verdict == v }), needVerdict, nil
+	atXDP, atTC, err := frame.ParseVerdicts([]string{text})
+	if err == nil {
+		return countIf(func(p *capture.Packet) bool { return hasVerdict(p, atXDP, atTC) }), needVerdict, nil
 	}
 	return nil, needNothing, nil
+}
+
+// hasVerdict reports whether a packet has one of these verdicts of XDP, or of tc.
+func hasVerdict(p *capture.Packet, atXDP, atTC []capture.Verdict) bool {
+	switch p.VerdictKind {
+	case capture.XDPVerdict:
+		return slices.Contains(atXDP, p.Verdict)
+	case capture.TCVerdict:
+		return slices.Contains(atTC, p.Verdict)
+	}
+	return false
 }
 
 // hasKernelReason reports whether the network stack has thrown a packet away. The reason of a

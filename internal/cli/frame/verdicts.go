@@ -2,21 +2,27 @@ package frame
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// ParseVerdicts reads the words of --verdict.
-func ParseVerdicts(names []string) (verdicts []capture.Verdict, err error) {
+// ParseVerdicts reads the words of --verdict, as verdicts of XDP and of tc: many words are both.
+func ParseVerdicts(names []string) (atXDP, atTC []capture.Verdict, err error) {
 	for _, name := range names {
 		v, err := capture.ParseVerdict(name)
-		if err != nil {
-			return nil, fmt.Errorf("--verdict: %w", err)
+		if err == nil {
+			atXDP = append(atXDP, v)
 		}
-		verdicts = append(verdicts, v)
+		if v, ofTC := capture.ParseTCVerdict(name); ofTC == nil {
+			atTC, err = append(atTC, v), nil
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("--verdict: %w; of a program at tc %s", err, strings.Join(capture.TCVerdictNames(), ", "))
+		}
 	}
-	return verdicts, nil
+	return atXDP, atTC, nil
 }
 
 // CheckSlowerThan refuses a time of --slower-than that no packet's run time can have.

@@ -21,7 +21,7 @@ type choice struct {
 	slowerThan time.Duration
 	lost       bool
 
-	only       []capture.Verdict // verdicts
+	only, atTC []capture.Verdict // verdicts
 	reasonName func(source uint16, f *capture.Facts) string
 	sources    map[uint16]bool // whether interfaces name them, of those that have had packets
 	anyVerdict bool            // a packet has one
@@ -46,7 +46,7 @@ func (c *choice) flags() []frame.Flag {
 // check reads the flags.
 func (c *choice) check() error {
 	var err error
-	if c.only, err = frame.ParseVerdicts(c.verdicts); err != nil {
+	if c.only, c.atTC, err = frame.ParseVerdicts(c.verdicts); err != nil {
 		return err
 	}
 	for _, of := range []struct {
@@ -67,20 +67,25 @@ func (c *choice) check() error {
 
 // takes reports whether a packet is chosen.
 func (c *choice) takes(s *capture.Source, p *capture.Packet) bool {
-	verdict, known := s.VerdictOf(p)
+	verdict, kind, known := s.ReturnOf(p)
+	known = known && kind != capture.PlainNumber
 	c.anyVerdict = c.anyVerdict || known
+	wanted := c.only
+	if kind == capture.TCVerdict {
+		wanted = c.atTC
+	}
 	switch {
 	case !c.period.has(p.Time):
 		return false
 	case c.interfaces != nil && !c.takesSource(p.Source, s):
 		return false
-	case c.only != nil && !(known && slices.Contains(c.only, verdict)):
+	case len(c.verdicts) > 0 && !(known && slices.Contains(wanted, verdict)):
 		return false
 	case c.reasons != nil && !isOneOf(c.reasonName(p.Source, p.Facts), c.reasons):
 		return false
 	case time.Duration(p.RunTime) < c.slowerThan:
 		return false
-	case c.lost && !s.Hook.Loses() && !(known && verdict.Discards()):
+	case c.lost && !s.Hook.Loses() && !(known && kind.Discards(verdict)):
 		return false
 	}
 	return true
@@ -106,8 +111,8 @@ func (c *choice) names(s *capture.Source) bool {
 
 // checkFound refuses verdicts and interfaces that the files do not have.
 func (c *choice) checkFound(sources []capture.Source) error {
-	if c.only != nil && !c.anyVerdict && len(sources) > 0 {
-		return fmt.Errorf("--verdict %s: no packet in the files has a verdict, which captures of a traced XDP program have", strings.Join(c.verdicts, ","))
+	if len(c.verdicts) > 0 && !c.anyVerdict && len(sources) > 0 {
+		return fmt.Errorf("--verdict %s: no packet in the files has a verdict, which captures of a traced program have", strings.Join(c.verdicts, ","))
 	}
 	if c.interfaces == nil || len(sources) == 0 {
 		return nil

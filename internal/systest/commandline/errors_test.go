@@ -141,7 +141,7 @@ func TestTracingRefused(t *testing.T) {
 	first := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull)
 	for _, args := range []string{"-i rx0 -w /dev/null", "stats -i rx0"} {
 		status, stderr = systest.Start(t, pair.Rx, nil, strings.Fields(args)...).Wait()
-		if status != 1 || !strings.Contains(stderr, "trace XDP program xdpcap_") || !strings.Contains(stderr, ": this kernel refuses") ||
+		if status != 1 || !strings.Contains(stderr, "trace program xdpcap_") || !strings.Contains(stderr, ": this kernel refuses") ||
 			!strings.Contains(stderr, "despite the capabilities: stop the xdpcap that attached it first, or ") {
 			t.Errorf("%s beside another capture: exit status %d: %s", args, status, stderr)
 		}
@@ -149,7 +149,7 @@ func TestTracingRefused(t *testing.T) {
 	first.Interrupt()
 	target := systest.AttachTarget(t, pair, testnet.Rewriting)
 	status, stderr = systest.Start(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull).Wait()
-	want := "xdpcap: trace XDP program rewriting_target_program (id "
+	want := "xdpcap: trace program rewriting_target_program (id "
 	if status != 1 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "this kernel refuses fentry") {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}

@@ -80,7 +80,7 @@ func TestCountersRefused(t *testing.T) {
 	}
 	if testnet.ProbeFentry() != nil {
 		for _, command := range []string{"stats", "count"} {
-			refused[command+" -i busy0"] = "busy0: trace XDP program count_packets (id ... this kernel refuses fentry ... or detach that program"
+			refused[command+" -i busy0"] = "busy0: trace program count_packets (id ... this kernel refuses fentry ... or detach that program"
 		}
 	}
 	systest.CheckRefused(t, pair, refused)

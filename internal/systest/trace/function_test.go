@@ -25,7 +25,7 @@ func TestFunction(t *testing.T) {
 		verdicts []int64
 	}{
 		{"judge_packet", []string{"[DROP]", "[ABORTED]", "[TX]", "[77]", "[PASS]", "[PASS]"}, []int64{1, 0, 3, 77, 2, 2}},
-		{"measure_packet", []string{"[returned -22]", "[returned 147]", "[returned 147]", "[returned 147]", "[returned 147]", "[returned 147]"}, nil},
+		{"measure_packet", []string{"[returned -22]", "[returned 180]", "[returned 180]", "[returned 180]", "[returned 180]", "[returned 180]"}, nil},
 	} {
 		t.Run(test.function, func(t *testing.T) {
 			file := systest.TempFile(t)
