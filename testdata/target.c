@@ -266,13 +266,14 @@ int reasoning_target(struct xdp_md *ctx)
 	return XDP_PASS;
 }
 
+volatile const __u32 outlet = 0; /* the index of the interface for INDEX_PORT, below */
+
 /*
  * The functions of functions_target. Tracers can have the packet at those that are passed it: at
  * judge_packet with a verdict, at measure_packet with a number. The kernel does not know the
  * arguments of note_packet, which returns nothing, and of hash_port, from which the compiler
  * removes one.
  */
-volatile const __u32 outlet = 0; /* the index of the interface for INDEX_PORT, below */
 
 __noinline enum xdp_action judge_packet(struct xdp_md *ctx)
 {

@@ -52,6 +52,9 @@ const (
 	Slow        TargetKind = targetProgSlowTarget             // takes SlowTime for packets from SlowPort
 	Reasoning   TargetKind = targetProgReasoningTarget        // writes into a map why it drops a packet
 	Functions   TargetKind = targetProgFunctionsTarget        // calls functions, see testdata/target.c
+	AtTC        TargetKind = targetProgRewritingTcTarget      // for AttachAtTC; changes packets that it passes as Rewriting does
+	CallingAtTC TargetKind = targetProgCallingTcTarget        // likewise; calls its map of programs
+	CalledAtTC  TargetKind = targetProgCalledTcTarget         // for that map
 	InDevmap    TargetKind = targetProgDevmapTarget           // for an entry of a devmap
 	InCPUMap    TargetKind = targetProgCpumapTarget           // for an entry of a cpumap
 )
