@@ -36,16 +36,12 @@ func contextOf(t ebpf.ProgramType) string {
 // all functions of the program; those that the compiler has inlined are not among them.
 func (t *Target) enter(function string, funcs btf.FuncOffsets, context string) error {
 	var found *btf.Func
-	var others []string
 	for _, f := range funcs {
 		if f.Func.Name == function {
 			found = f.Func
 		}
-		if f.Offset != 0 && takesPacket(f.Func, context) && !returnsNothing(f.Func) {
-			others = append(others, f.Func.Name)
-		}
 	}
-	slices.Sort(others)
+	others := traceable(funcs, context)
 	these := "none of its functions does that is not inlined: declare it __noinline, with struct " + context + " * as its first argument"
 	if len(others) > 0 {
 		these = "these can be traced: " + strings.Join(others, ", ")
@@ -67,6 +63,17 @@ func (t *Target) enter(function string, funcs btf.FuncOffsets, context string) e
 	t.Function, t.Part, t.Returns = function, function, returnsOf(found)
 	t.Name += "/" + function
 	return nil
+}
+
+// traceable returns the names of a program's functions that can be traced.
+func traceable(funcs btf.FuncOffsets, context string) (names []string) {
+	for _, f := range funcs {
+		if f.Offset != 0 && takesPacket(f.Func, context) && !returnsNothing(f.Func) {
+			names = append(names, f.Func.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // returnsOf is what the return value of a function means. Only a function whose type says so

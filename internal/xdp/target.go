@@ -108,6 +108,9 @@ func runsAt(ifi Interface, p Program) Program {
 // *TracingError if the program cannot be traced.
 func OpenTarget(id uint32) (Target, error) { return openTarget(id, "", false) }
 
+// OpenFunction opens a function of an XDP program, as OpenTarget opens the whole program.
+func OpenFunction(id uint32, function string) (Target, error) { return openTarget(id, function, false) }
+
 // OpenTCTarget opens a program at tc, or a function of it, as OpenTarget opens an XDP program.
 func OpenTCTarget(id uint32, function string) (Target, error) { return openTarget(id, function, true) }
 

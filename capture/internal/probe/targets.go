@@ -20,10 +20,10 @@ type traceTarget struct {
 	places []tc.Running // where it runs at tc of the interface; nil if it runs at XDP, or elsewhere
 }
 
-// targets opens the programs that Options.Targets choose at an interface: XDP programs and, by
-// their names or ids, programs at tc. If both have a name, it is the XDP program's.
+// targets opens the programs that Options.Targets choose at an interface: XDP programs, programs at
+// tc, and functions of programs that these reach by tail calls. If several have a name, it is the
+// XDP program's first, and then that of the program at tc.
 func (o *Options) targets(ifi xdp.Interface) (all []traceTarget, err error) {
-	var atXDP []string // selectors
 	defer func() {
 		if err != nil {
 			for _, t := range all {
@@ -32,19 +32,27 @@ func (o *Options) targets(ifi xdp.Interface) (all []traceTarget, err error) {
 			all = nil
 		}
 	}()
-	for _, selector := range o.Targets {
-		found, err := targetAtTC(ifi, selector)
+	atXDP := o.Targets // the selectors of XDP programs
+	if len(o.Targets) > 0 {
+		atXDP = nil
+		f, err := newFinder(ifi)
 		if err != nil {
-			return all, err
+			return nil, err
 		}
-		if found == nil {
-			atXDP = append(atXDP, selector)
-			continue
+		for _, selector := range o.Targets {
+			found, err := f.find(selector)
+			switch {
+			case err != nil:
+				return all, err
+			case found == nil:
+				atXDP = append(atXDP, selector)
+			default:
+				all = append(all, *found)
+			}
 		}
-		all = append(all, *found)
-	}
-	if len(o.Targets) > 0 && atXDP == nil {
-		return all, nil
+		if atXDP == nil {
+			return all, nil
+		}
 	}
 	found, err := xdp.Targets(ifi, atXDP)
 	for _, t := range found {
@@ -53,47 +61,117 @@ func (o *Options) targets(ifi xdp.Interface) (all []traceTarget, err error) {
 	return all, err
 }
 
-// targetAtTC opens the program at tc that a selector names; nil if it is for XDP programs.
-func targetAtTC(ifi xdp.Interface, selector string) (*traceTarget, error) {
+// A finder finds programs at an interface by selectors.
+type finder struct {
+	ifi     xdp.Interface
+	running []xdp.Program // at XDP
+	atTC    []tc.Running
+}
+
+func newFinder(ifi xdp.Interface) (f *finder, err error) {
+	f = &finder{ifi: ifi}
+	if f.running, err = xdp.Running(ifi); err != nil {
+		return nil, err
+	}
+	f.atTC, err = tc.Programs(ifi)
+	return f, err
+}
+
+// find opens the program at tc, or reached by tail calls, that a selector names; nil if the selector
+// is for XDP programs.
+func (f *finder) find(selector string) (*traceTarget, error) {
 	name, function := xdp.SplitSelector(selector)
 	number, notID := strconv.ParseUint(name, 10, 32)
-	if id := uint32(number); notID == nil {
-		if !isOfTC(id) {
-			return nil, nil
-		}
-		return openAtTC(ifi, id, function)
+	isNamed := func(p xdp.Program) bool { return p.Name == name || notID == nil && p.ID == uint32(number) }
+	if name == "all" || slices.ContainsFunc(f.running, isNamed) {
+		return nil, nil
 	}
-	running, err := xdp.Running(ifi)
-	if err != nil || name == "" || name == "all" || slices.ContainsFunc(running, func(p xdp.Program) bool { return p.Name == name }) {
-		return nil, err
-	}
-	atTC, err := tc.Programs(ifi)
-	if err != nil {
-		return nil, err
-	}
-	var ids, names []string
-	var id uint32
-	for _, p := range atTC {
-		if text := p.String(); !slices.Contains(names, text) {
-			names = append(names, text)
-			if p.Name == name {
-				id, ids = p.ID, append(ids, text)
-			}
+	var matches []xdp.Program
+	for _, p := range f.atTC {
+		if isNamed(p.Program) && !slices.Contains(matches, p.Program) {
+			matches = append(matches, p.Program)
 		}
 	}
 	switch {
-	case len(ids) > 1:
-		return nil, errkind.Errorf(xdp.ErrAmbiguousProgram, "program %s: that could be %s", name, strings.Join(ids, ", "))
-	case len(ids) == 1:
-		return openAtTC(ifi, id, function)
-	case len(names) == 0:
+	case len(matches) > 1:
+		return nil, errkind.Errorf(xdp.ErrAmbiguousProgram, "program %s: that could be %s", name, names(matches))
+	case len(matches) == 1:
+		return f.openAtTC(matches[0].ID, function)
+	}
+	if found, err := f.findCalled(isNamed, function); found != nil || err != nil {
+		return found, err
+	}
+	switch {
+	case notID == nil && isOfTC(uint32(number)):
+		return f.openAtTC(uint32(number), function)
+	case notID == nil || len(f.atTC) == 0:
 		return nil, nil
 	}
-	at := "XDP it runs no program"
-	if len(running) > 0 {
-		at = "XDP it runs " + ifi.Runs()
+	at := "at XDP it runs no program"
+	if len(f.running) > 0 {
+		at = "at XDP it runs " + f.ifi.Runs()
 	}
-	return nil, errkind.Errorf(xdp.ErrOtherProgram, "program %s: %s does not run it; at %s, at tc %s", name, ifi.Name, at, strings.Join(names, ", "))
+	return nil, errkind.Errorf(xdp.ErrOtherProgram, "program %s: %s does not run it; %s, at tc %s", name, f.ifi.Name, at, names(f.programsAtTC()))
+}
+
+// findCalled finds a function of a program that is reached by tail calls. The program itself cannot
+// be traced: a tail call jumps past the beginning of a program, where the kernel calls tracers.
+func (f *finder) findCalled(isNamed func(xdp.Program) bool, function string) (*traceTarget, error) {
+	called, err := xdp.FindTailCalled(slices.Concat(f.running, f.programsAtTC()))
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(called, func(c xdp.TailCalled) bool { return isNamed(c.Program) })
+	if i < 0 {
+		return nil, nil
+	}
+	c := &called[i]
+	if function == "" {
+		remedy := fmt.Sprintf("trace the exit of the program that is attached, which is also that of %s", c.Name)
+		if functions := c.Traceable(); functions != nil {
+			remedy += ", or a function: " + strings.Join(functions, ", ")
+		}
+		return nil, &xdp.TracingError{
+			Reason: fmt.Sprintf("program %v is reached by tail calls of %v, which jump past the place where the kernel calls tracers", c.Program, c.By),
+			Remedy: remedy,
+		}
+	}
+	if c.Type == ebpf.SchedCLS {
+		return f.openAtTC(c.ID, function)
+	}
+	t, err := xdp.OpenFunction(c.ID, function)
+	return &traceTarget{Target: t}, err
+}
+
+func (f *finder) programsAtTC() (all []xdp.Program) {
+	for _, p := range f.atTC {
+		if !slices.Contains(all, p.Program) {
+			all = append(all, p.Program)
+		}
+	}
+	return all
+}
+
+func (f *finder) openAtTC(id uint32, function string) (*traceTarget, error) {
+	t := &traceTarget{}
+	for _, p := range f.atTC {
+		if p.ID == id {
+			t.places = append(t.places, p)
+		}
+	}
+	var err error
+	if t.Target, err = xdp.OpenTCTarget(id, function); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func names(programs []xdp.Program) string {
+	var all []string
+	for _, p := range programs {
+		all = append(all, p.String())
+	}
+	return strings.Join(all, ", ")
 }
 
 // isOfTC reports whether a program is of the type of those at tc. It is false if the program cannot
@@ -105,23 +183,6 @@ func isOfTC(id uint32) bool {
 	}
 	defer prog.Close()
 	return prog.Type() == ebpf.SchedCLS
-}
-
-func openAtTC(ifi xdp.Interface, id uint32, function string) (*traceTarget, error) {
-	all, err := tc.Programs(ifi)
-	if err != nil {
-		return nil, err
-	}
-	t := &traceTarget{}
-	for _, p := range all {
-		if p.ID == id {
-			t.places = append(t.places, p)
-		}
-	}
-	if t.Target, err = xdp.OpenTCTarget(id, function); err != nil {
-		return nil, err
-	}
-	return t, nil
 }
 
 // place is where the target runs.

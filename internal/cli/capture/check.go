@@ -93,6 +93,9 @@ func (o *Options) checkWords(given func(flag string) bool) (err error) {
 	if o.session.Verdicts, o.session.TCVerdicts, err = frame.ParseVerdicts(o.verdictNames); err != nil {
 		return err
 	}
+	if len(o.session.Verdicts) == 0 && len(o.session.TCVerdicts) > 0 && !given("program") {
+		return fmt.Errorf("--verdict %s: only programs at tc return that: choose one with --program NAME or ID", strings.Join(o.verdictNames, ","))
+	}
 	if o.filterAt != "entry" && o.filterAt != "exit" {
 		return fmt.Errorf("--filter-at %s: must be entry or exit", o.filterAt)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -37,12 +38,34 @@ func mustAtTC(t *testing.T, pair *testnet.Pair, kind testnet.TargetKind, isEgres
 	return target, ns, name
 }
 
+// sendRound is systest.SendRound, also where a program at egress drops some of the frames: then they
+// have passed it when they are sent.
+func sendRound(t *testing.T, pair *testnet.Pair, isEgress bool) (frames [][]byte) {
+	t.Helper()
+	if !isEgress {
+		return systest.SendRound(t, pair)
+	}
+	s, err := testnet.NewSender(pair.Tx, pair.TxName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, a := range systest.Answers {
+		frame := testnet.TxToRx().UDP(1000, a.Port, []byte("payload"))
+		if err := s.Send(frame); err != nil && !errors.Is(err, unix.ENOBUFS) {
+			t.Fatal(err)
+		}
+		frames = append(frames, frame)
+	}
+	return frames
+}
+
 // A program at tc has entries with the packets as they come, and exits with the packets as it
 // leaves them, also a VLAN tag that is kept beside the packet, and with its verdicts.
 func TestAtTC(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
-	for i, test := range []struct {
+	for _, test := range []struct {
 		name               string
 		isEgress, isFilter bool
 		transport          string
@@ -52,9 +75,6 @@ func TestAtTC(t *testing.T) {
 		{"ingress by clsact", false, true, "perf"},
 		{"egress by clsact", true, true, "ring"},
 	} {
-		if !testnet.Shared(i / 2) {
-			continue
-		}
 		t.Run(test.name, func(t *testing.T) { testAtTC(t, test.isEgress, test.isFilter, test.transport) })
 	}
 }
@@ -65,7 +85,7 @@ func testAtTC(t *testing.T, isEgress, isFilter bool, transport string) {
 	file := systest.TempFile(t)
 	args := []string{"-i", name, "--program", "rewriting_tc_target", "--transport", transport, "--json"}
 	p := systest.Listening(t, ns, nil, append(args, "--rx-capture", "entry,exit", "-w", file)...)
-	frames := systest.SendRound(t, pair)
+	frames := sendRound(t, pair, isEgress)
 	n := uint64(len(frames))
 	s := systest.Account(t, p.Interrupt())
 	if s.Seen != 2*n || s.Captured != 2*n || s.Interfaces[0].Program != "rewriting_tc_target" {
@@ -115,12 +135,12 @@ func testAtTC(t *testing.T, isEgress, isFilter bool, transport string) {
 	}
 
 	p = systest.Listening(t, ns, nil, append(args, "--verdict", "drop,TC_ACT_STOLEN", "-w", file, "udp")...)
-	systest.SendRound(t, pair)
+	sendRound(t, pair, isEgress)
 	if s := systest.Account(t, p.Interrupt()); s.Seen != n || s.Captured != 2 || s.FilteredOut != n-2 {
 		t.Errorf("with --verdict: summary %+v", s)
 	}
 	p = systest.Listening(t, ns, nil, append(args, "--rx-capture", "exit", "--filter-at", "exit", "-w", file, "vlan 7 and udp port 53")...)
-	systest.SendRound(t, pair)
+	sendRound(t, pair, isEgress)
 	if s := systest.Account(t, p.Interrupt()); s.Seen != n || s.Captured != 1 {
 		t.Errorf("filtered at the exit: summary %+v", s)
 	}
@@ -139,7 +159,7 @@ func TestAtTCErrors(t *testing.T) {
 		{"--program rewriting_tc_target --sample drop=1,pass=10", "does not return verdicts of XDP"},
 		{"--program rewriting_tc_target --count", "counters beside the packets count whole XDP programs"},
 		{"--program rewriting_tc_target/nothing", "program " + program + " has no function nothing: none of its functions does"},
-		{"--verdict shot", "rx0 runs no XDP program"},
+		{"--verdict shot", "--verdict shot: only programs at tc return that: choose one with --program NAME or ID"},
 		{"--verdict shout", "must be aborted, drop, pass, tx, redirect, or a number; of a program at tc unspec, ok,"},
 	} {
 		status, stderr := systest.Start(t, ns, nil, append(strings.Fields(test.args), "-i", name, "-w", os.DevNull)...).Wait()
@@ -151,15 +171,67 @@ func TestAtTCErrors(t *testing.T) {
 func TestAtTCLeaves(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
+	t.Run("tcx", func(t *testing.T) { testAtTCLeaves(t, false) })
+	t.Run("clsact", func(t *testing.T) { testAtTCLeaves(t, true) })
+}
+
+func testAtTCLeaves(t *testing.T, isFilter bool) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	target, ns, name := mustAtTC(t, pair, testnet.AtTC, false, false)
+	target, ns, name := mustAtTC(t, pair, testnet.AtTC, false, isFilter)
 	p := systest.Listening(t, ns, nil, "-i", name, "--program", systest.ProgramID(t, target), "-w", os.DevNull, "--json")
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
-	if err := target.Close(); err != nil {
+	if err := errors.Join(target.Close(), testnet.RemoveClsact(ns, name)); err != nil {
 		t.Fatal(err)
 	}
 	systest.CheckBlind(t, p, "rx0 is no longer captured: program rewriting_tc_target (id ", "has left tc of rx0")
 	if s := systest.Account(t, p.Said()); s.Captured != 1 {
 		t.Errorf("summary %+v", s)
+	}
+}
+
+// What a program at tc calls by tail calls cannot be traced itself: its tracer is not called. The
+// error says so, and what can be traced: the exit of the program that calls it, and its functions.
+func TestTailCallAtTC(t *testing.T) {
+	t.Parallel()
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	calling, ns, name := mustAtTC(t, pair, testnet.CallingAtTC, false, true)
+	called, err := testnet.NewTarget(testnet.CalledAtTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer called.Close()
+	if err := calling.CallsAtTC().Put(uint32(0), called.Program()); err != nil {
+		t.Fatal(err)
+	}
+	traced := testnet.MustCountCalls(t, called.Program(), "called_tc_target")
+	frames := [][]byte{testnet.UDPFrame(100, 0), testnet.UDPFrame(300, 1)}
+	for _, test := range []struct{ args, want string }{
+		{"--program calling_tc_target --rx-capture exit", "[OK] [SHOT]"},
+		{"--program called_tc_target/judge_at_tc --rx-capture exit", "[returned 0] [returned 2]"},
+	} {
+		file := systest.TempFile(t)
+		p := systest.Listening(t, ns, nil, append(strings.Fields(test.args), "-i", name, "-w", file, "--json")...)
+		testnet.Send(t, pair, frames...)
+		if s := systest.Account(t, p.Interrupt()); s.Seen != 2 || s.Captured != 2 {
+			t.Errorf("%s: summary %+v", test.args, s)
+		}
+		var got []string
+		for line := range strings.Lines(systest.MustRead(t, file)) {
+			_, after, _ := strings.Cut(line, "@exit")
+			verdict, _, _ := strings.Cut(after, " IP")
+			got = append(got, verdict)
+		}
+		if got := strings.Join(got, " "); got != test.want {
+			t.Errorf("%s: %s, want %s", test.args, got, test.want)
+		}
+	}
+	if n := traced(); n != 0 {
+		t.Errorf("the kernel has called the tracer of a program that is called by tail calls %d times: it can be traced", n)
+	}
+	for _, which := range []string{"called_tc_target", systest.ProgramID(t, called)} {
+		status, stderr := systest.Start(t, ns, nil, "-i", name, "--program", which, "-w", os.DevNull).Wait()
+		systest.OneLine(t, status, stderr, fmt.Sprintf("program called_tc_target (id %s) is reached by tail calls of calling_tc_target (id %s), which jump past",
+			systest.ProgramID(t, called), systest.ProgramID(t, calling)), "or a function: called_tc_target/judge_at_tc")
 	}
 }

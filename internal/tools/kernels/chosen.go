@@ -146,7 +146,8 @@ var more = []row{
 		TestReasonMap`},
 	{pkg: "internal/systest/read", tests: `TestFollowTraced`},
 	{pkg: "internal/systest/streams", tests: `TestSFlowDiscards`},
-	{pkg: "internal/systest/trace", tests: `TestFunction TestFunctionErrors TestAtTC TestAtTCErrors TestAtTCLeaves`},
+	{pkg: "internal/systest/trace", tests: `TestFunction TestFunctionErrors TestAtTC TestAtTCErrors TestAtTCLeaves
+		TestTailCallAtTC`},
 	{pkg: "internal/systest/trace", only: "6.1", tests: `TestTraceOneOfSeveral TestVerdictThenSampling`},
 	{pkg: "internal/systest/trace", only: "6.12", tests: `TestTraceBond TestDispatcherFirst TestDispatcherOfOne TestReasonMapMistakes`},
 

@@ -1,0 +1,118 @@
+package xdp
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+
+	"github.com/cilium/ebpf"
+)
+
+// A TailCalled program is in a map from which another one makes tail calls.
+type TailCalled struct {
+	Program
+	By   Program // which uses that map
+	Type ebpf.ProgramType
+}
+
+// FindTailCalled lists the programs that some programs can reach by tail calls, through any number
+// of them. It needs CAP_SYS_ADMIN.
+func FindTailCalled(callers []Program) (found []TailCalled, err error) {
+	known := make(map[uint32]bool)
+	for _, p := range callers {
+		known[p.ID] = true
+	}
+	for callers = slices.Clone(callers); len(callers) > 0; callers = callers[1:] {
+		ids, err := tailCalledBy(callers[0].ID)
+		if err != nil {
+			return found, err
+		}
+		for _, id := range ids {
+			prog, err := OpenProgram(id)
+			if known[id] || errors.Is(err, fs.ErrNotExist) {
+				prog.Close() // Close accepts a nil program
+				continue
+			}
+			if err != nil {
+				return found, explainOpen(id, err)
+			}
+			p, err := Identify(prog)
+			if err == nil {
+				known[id] = true
+				found = append(found, TailCalled{p, callers[0], prog.Type()})
+				callers = append(callers, p)
+			}
+			prog.Close()
+		}
+	}
+	return found, nil
+}
+
+// tailCalledBy returns the ids of the programs in the program arrays that a program uses.
+func tailCalledBy(id uint32) (ids []uint32, err error) {
+	prog, err := OpenProgram(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, explainOpen(id, err)
+	}
+	defer prog.Close()
+	info, err := prog.Info()
+	if err != nil {
+		return nil, err
+	}
+	maps, _ := info.MapIDs()
+	for _, m := range maps {
+		entries, err := programsIn(m)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, entries...)
+	}
+	return ids, nil
+}
+
+// programsIn returns the ids of the programs in a map; none if it holds no programs.
+func programsIn(id ebpf.MapID) (ids []uint32, err error) {
+	m, err := openSettled(func() (*ebpf.Map, error) { return ebpf.NewMapFromID(id) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, explainHidden("open a map of the program", err)
+	}
+	defer m.Close()
+	if m.Type() != ebpf.ProgramArray {
+		return nil, nil
+	}
+	for key := range m.MaxEntries() {
+		var program uint32
+		if m.Lookup(key, &program) == nil {
+			ids = append(ids, program)
+		}
+	}
+	return ids, nil
+}
+
+// Traceable lists the functions of a program that can be traced, as selectors; nil = none, or they
+// cannot be found out.
+func (c *TailCalled) Traceable() (selectors []string) {
+	prog, err := OpenProgram(c.ID)
+	if err != nil {
+		return nil
+	}
+	defer prog.Close()
+	info, err := prog.Info()
+	if err != nil {
+		return nil
+	}
+	funcs, err := info.FuncInfos()
+	if err != nil {
+		return nil
+	}
+	for _, name := range traceable(funcs, contextOf(info.Type)) {
+		selectors = append(selectors, c.Name+"/"+name)
+	}
+	return selectors
+}
