@@ -32,9 +32,7 @@ func Programs(ifi xdp.Interface) (all []Running, err error) {
 		all = append(all, here...)
 	}
 	for i := range all {
-		if all[i].Name, err = nameOf(all[i].ID); err != nil {
-			return nil, err
-		}
+		all[i].Name = nameOf(all[i].ID)
 	}
 	return all, nil
 }
@@ -76,14 +74,15 @@ func filterPrograms(h *netlink.Handle, index int, at Direction) (ids []uint32, e
 	return ids, err
 }
 
-func nameOf(id uint32) (string, error) {
+// nameOf returns "" if this process has no right to open programs, or if the program is gone.
+func nameOf(id uint32) string {
 	prog, err := xdp.OpenProgram(id)
 	if err != nil {
-		return "", fmt.Errorf("ask for the name of program %d: %w", id, err)
+		return ""
 	}
 	defer prog.Close()
-	p, err := xdp.Identify(prog)
-	return p.Name, err
+	p, _ := xdp.Identify(prog)
+	return p.Name
 }
 
 // A Watch finds out when a program has left tc of an interface. It keeps using the network namespace

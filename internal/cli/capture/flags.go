@@ -79,7 +79,7 @@ func (o *Options) whereFlags() []frame.Flag {
 			Dialog: frame.Dialog{Place: 4, Label: "Direction", Choices: []frame.Choice{
 				{Word: "", Label: "received packets"}, {Word: "out", Label: "sent packets"}, {Word: "inout", Label: "both"}}}},
 		{Name: "program", Also: []string{"program-names"}, Value: (*frame.List)(&o.session.Targets), Complete: o.Process.CompleteProgram,
-			Help:   "where several programs run, trace this one: `NAME`, id or all; also the id of one in a devmap or cpumap",
+			Help:   "trace this program: `NAME`, id or all of several at XDP, NAME or id of one at tc, or the id of one in a devmap or cpumap; NAME/FUNCTION traces a function of it",
 			Dialog: frame.Dialog{Place: 1, Label: "Program", Look: extcap.RunningPrograms}},
 		{Name: "rx-capture", Value: (*frame.List)(&o.hookNames), Words: []string{"entry", "exit"}, List: true,
 			Help: "where an XDP program runs, take packets as they enter it (`entry`, the default), as they leave it (exit), or both (entry,exit)",
@@ -106,7 +106,7 @@ func (o *Options) whereFlags() []frame.Flag {
 func (o *Options) packetFlags() []frame.Flag {
 	flags := []frame.Flag{
 		{Name: "verdict", Value: (*frame.List)(&o.verdictNames), Words: xdp.VerdictNames(), List: true,
-			Help:   "keep only packets to which the XDP program gives these `verdicts`: drop,aborted,tx,redirect,pass, or numbers",
+			Help:   "keep only packets to which the traced program gives these `verdicts`: drop,aborted,tx,redirect,pass, at tc ok,shot,redirect,unspec,stolen, or numbers",
 			Dialog: frame.Dialog{Place: 8, Label: "Only these verdicts"}},
 		{Name: "slower-than", Value: &o.session.SlowerThan, Help: "keep only packets for which the XDP program ran at least this `time`: 5us"},
 		frame.ReasonMapFlag(&o.session.ReasonMap),

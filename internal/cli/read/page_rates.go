@@ -80,10 +80,10 @@ func verdictSection(r *Report) report.Section {
 	var rows []rated
 	for _, name := range verdictOrder {
 		if v, ok := r.Verdicts[name]; ok {
-			rows = append(rows, rated{names: []string{name}, rate: v, bad: name == capture.Drop.String() || name == capture.Aborted.String()})
+			rows = append(rows, rated{names: []string{name}, rate: v, bad: name == capture.Drop.String() || name == capture.Aborted.String() || name == tcWord+"shot"})
 		}
 	}
-	return report.Section{Title: "Verdicts", Figures: []report.Figure{rateFigure("Packets by the verdict of the XDP program", false, []string{"Verdict"}, rows)}}
+	return report.Section{Title: "Verdicts", Figures: []report.Figure{rateFigure("Packets by the verdict of the traced program", false, []string{"Verdict"}, rows)}}
 }
 
 // dropSections have what was thrown away: where on the packets' way, and why.

@@ -38,7 +38,8 @@ type statistics struct {
 	interfaces []*interfaceTally // in the order of the files
 	byLabel    map[string]*interfaceTally
 	verdicts   [xdp.VerdictSlots]readTally
-	reasons    map[cause]*readTally // of packets that were thrown away
+	atTC       map[string]*readTally // by the names of verdicts at tc
+	reasons    map[cause]*readTally  // of packets that were thrown away
 	flows      map[meter.Flow]*readTally
 	overflow   readTally // packets of flows for which there was no room
 	from, to   int64     // times of the first and the last packet, in ns since the epoch
@@ -71,7 +72,7 @@ type interfaceTally struct {
 // newStatistics returns an output that prints its report to out, as text or as one JSON object.
 func newStatistics(out io.Writer, asJSON bool) *statistics {
 	return &statistics{
-		out: out, json: asJSON, byLabel: make(map[string]*interfaceTally), reasons: make(map[cause]*readTally), flows: make(map[meter.Flow]*readTally),
+		out: out, json: asJSON, byLabel: make(map[string]*interfaceTally), atTC: make(map[string]*readTally), reasons: make(map[cause]*readTally), flows: make(map[meter.Flow]*readTally),
 	}
 }
 
@@ -132,10 +133,13 @@ func (s *statistics) packet(p *capture.Packet) {
 		of.gaps++
 		of.lost += p.Dropped
 	}
-	if verdict, known := source.VerdictOf(p); known {
+	switch verdict, kind, known := source.ReturnOf(p); {
+	case known && kind == capture.XDPVerdict:
 		v := verdict.Slot()
 		s.verdicts[v].add(length, weight)
 		s.drawn.verdict(v, weight)
+	case known && kind == capture.TCVerdict:
+		tallyOf(s.atTC, tcVerdictName(verdict)).add(length, weight)
 	}
 	reason := s.reason(p, length, weight)
 	if s.page != nil {
@@ -218,6 +222,12 @@ func (s *statistics) report() *Report {
 		of := s.rate(t)
 		of.Estimate = s.drawn.estimateVerdict(v, &t)
 		r.Verdicts[name] = of
+	}
+	for name, t := range s.atTC {
+		if r.Verdicts == nil {
+			r.Verdicts = make(map[string]readRate)
+		}
+		r.Verdicts[name] = s.rate(*t)
 	}
 	r.Reasons = s.reasonRates()
 	for _, flow := range s.topFlows() {

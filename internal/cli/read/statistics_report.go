@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -158,7 +160,26 @@ func (r *Report) WriteTable(w io.Writer) {
 }
 
 // verdictOrder is the order of verdicts in tables.
-var verdictOrder = []string{"aborted", "drop", "pass", "tx", "redirect", "unknown"}
+var verdictOrder = append([]string{"aborted", "drop", "pass", "tx", "redirect", "unknown"}, tcVerdictOrder()...)
+
+// tcWord begins the names of verdicts at tc, because some of XDP have the same.
+const tcWord = "tc "
+
+func tcVerdictOrder() (names []string) {
+	for _, name := range capture.TCVerdictNames() {
+		names = append(names, tcWord+name)
+	}
+	return append(names, tcWord+"unknown")
+}
+
+// tcVerdictName is the name of a verdict at tc in tables.
+func tcVerdictName(v capture.Verdict) string {
+	name := capture.TCVerdict.NameOf(v)
+	if !slices.Contains(capture.TCVerdictNames(), name) {
+		name = "unknown"
+	}
+	return tcWord + name
+}
 
 func (r *Report) verdictTable(w io.Writer) {
 	if r.Verdicts == nil {

@@ -134,7 +134,7 @@ func TestReportEqualsStats(t *testing.T) {
 	}{
 		{"Packets that were read, by interface", 1, interfaces},
 		{"The account of each interface, in packets", 6, accounts},
-		{"Packets by the verdict of the XDP program", 1, verdicts},
+		{"Packets by the verdict of the traced program", 1, verdicts},
 		{"Packets that were thrown away, by reason", 2, reasons},
 		{"The 10 flows with most bytes, one direction each", 3, flows},
 	} {
