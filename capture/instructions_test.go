@@ -75,6 +75,7 @@ func TestInstructions(t *testing.T) {
 			table.addAll(t, pair, transport, []Hook{Exit})
 			table.addLosses(t, pair, transport)
 		}
+		table.addOthers(t, transports)
 	}
 
 	path := "testdata/instructions-" + release() + ".txt"
@@ -153,6 +154,40 @@ func (table instructionTable) addAll(t *testing.T, pair *testnet.Pair, transport
 				table.add(t, fmt.Sprintf("%v, fexit for %v, %s", transport, hooks, c.name), h.Tracers()[0])
 			}
 		})
+	}
+}
+
+// addOthers adds the programs for a function of an XDP program, and for a program at tc.
+func (table instructionTable) addOthers(t *testing.T, transports []Transport) {
+	t.Helper()
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	function, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.Functions)
+	must(t, err)
+	defer function.Close()
+	atTC, err := testnet.NewTarget(testnet.AtTC)
+	must(t, err)
+	defer atTC.Close()
+	must(t, atTC.AttachAtTC(pair.Rx, pair.RxName, false, true))
+	for i, transport := range transports {
+		if !testnet.Shared(i) {
+			continue
+		}
+		for _, c := range []struct{ name, target string }{{"function", "functions_target/judge_packet"}, {"tc", "rewriting_tc_target"}} {
+			for _, all := range []bool{false, true} {
+				o := configurations[0].options
+				name := configurations[0].name
+				if all {
+					o, name = configurations[len(configurations)-1].options, configurations[len(configurations)-1].name
+				}
+				o.Interfaces, o.Hooks, o.Transport, o.Targets = []string{pair.RxName}, []Hook{Exit}, transport, []string{c.target}
+				o.VLANRestore = VLANRestoreOff
+				withHooks(t, pair, o, func(h probe.Hook) {
+					tracers := h.(*probe.TraceHook).Tracers()
+					table.add(t, fmt.Sprintf("%v, fentry of %s, %s", transport, c.name, name), tracers[1])
+					table.add(t, fmt.Sprintf("%v, fexit of %s, %s", transport, c.name, name), tracers[0])
+				})
+			}
+		}
 	}
 }
 

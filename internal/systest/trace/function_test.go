@@ -84,8 +84,8 @@ func TestFunctionErrors(t *testing.T) {
 		{[]string{"--program", "functions_target/hash_port"}, "the compiler has changed its arguments"},
 		{[]string{"--program", "functions_target/note_packet"}, "function note_packet of program " + program + " returns nothing"},
 		{[]string{"--program", "functions_target/measure_packet", "--verdict", "drop"},
-			"does not return a verdict: the type of its return value is not enum xdp_action: omit --verdict"},
-		{[]string{"--program", "functions_target/judge_packet", "--count"}, "counters beside the packets count whole programs"},
+			"returns a number that is no verdict: its type is not enum xdp_action: omit --verdict"},
+		{[]string{"--program", "functions_target/judge_packet", "--count"}, "counters beside the packets count whole XDP programs"},
 		{[]string{"--program", "another/judge_packet"}, "program another: rx0 does not run it; it runs " + program},
 	} {
 		status, stderr := systest.Start(t, pair.Rx, nil, append(test.args, "-i", pair.RxName, "-w", os.DevNull)...).Wait()
