@@ -66,15 +66,22 @@ type finder struct {
 	ifi     xdp.Interface
 	running []xdp.Program // at XDP
 	atTC    []tc.Running
+	listed  bool // atTC is known
 }
 
 func newFinder(ifi xdp.Interface) (f *finder, err error) {
 	f = &finder{ifi: ifi}
-	if f.running, err = xdp.Running(ifi); err != nil {
-		return nil, err
-	}
-	f.atTC, err = tc.Programs(ifi)
+	f.running, err = xdp.Running(ifi)
 	return f, err
+}
+
+// list finds out what runs at tc.
+func (f *finder) list() (err error) {
+	if !f.listed {
+		f.atTC, err = tc.Programs(f.ifi)
+		f.listed = true
+	}
+	return err
 }
 
 // find opens the program at tc, or reached by tail calls, that a selector names; nil if the selector
@@ -85,6 +92,9 @@ func (f *finder) find(selector string) (*traceTarget, error) {
 	isNamed := func(p xdp.Program) bool { return p.Name == name || notID == nil && p.ID == uint32(number) }
 	if name == "all" || slices.ContainsFunc(f.running, isNamed) {
 		return nil, nil
+	}
+	if err := f.list(); err != nil {
+		return nil, err
 	}
 	var matches []xdp.Program
 	for _, p := range f.atTC {
