@@ -943,7 +943,7 @@ int BPF_PROG(xdpcap_fexit, struct xdp_buff *xdp, int returned)
 	return 0;
 }
 
-/* What the traced function returns: enum verdict_kind. Only xdpcap_fexit_function reads it. */
+/* What the traced function returns: enum verdict_kind. Only xdpcap_fexit_fn reads it. */
 volatile const __u32 returning = XDP_VERDICT;
 
 static __always_inline void emit_returned(struct xdp_buff *xdp, struct account *account,
@@ -991,11 +991,11 @@ static __always_inline enum decision decide_at_exit(void *ctx, enum context cont
 }
 
 /*
- * xdpcap_fexit_function is xdpcap_fexit for a function of an XDP program, which may have more
+ * xdpcap_fexit_fn is xdpcap_fexit for a function of an XDP program, which may have more
  * arguments: the first one is the packet. xdpcap_fentry does for its entry.
  */
 SEC("fexit/xdp")
-int BPF_PROG(xdpcap_fexit_function, struct xdp_buff *xdp)
+int BPF_PROG(xdpcap_fexit_fn, struct xdp_buff *xdp)
 {
 	struct passage *passage = find_passage(xdp);
 	struct account *account = find_account();
@@ -1245,10 +1245,10 @@ static __always_inline struct passage *passage_at_tc(void)
 	return bpf_map_lookup_elem(&passages, &index);
 }
 
-/* xdpcap_fentry_tc and xdpcap_fexit_tc are at a program or function of tc what those for XDP are.
+/* xdpcap_tc_entry and xdpcap_tc_exit are at a program or function of tc what those for XDP are.
  */
 SEC("fentry/tc")
-int BPF_PROG(xdpcap_fentry_tc, struct sk_buff *skb)
+int BPF_PROG(xdpcap_tc_entry, struct sk_buff *skb)
 {
 	struct lost p = { .skb = skb };
 	struct passage *passage = passage_at_tc();
@@ -1272,7 +1272,7 @@ int BPF_PROG(xdpcap_fentry_tc, struct sk_buff *skb)
 }
 
 SEC("fexit/tc")
-int BPF_PROG(xdpcap_fexit_tc, struct sk_buff *skb)
+int BPF_PROG(xdpcap_tc_exit, struct sk_buff *skb)
 {
 	struct lost p = { .skb = skb };
 	struct passage *passage = passage_at_tc();

@@ -177,6 +177,7 @@ type PacketKeys struct {
 	Hook      string    `json:"hook"`
 	Program   string    `json:"program"`
 	Verdict   string    `json:"verdict"`
+	Returned  *int32    `json:"returned"`
 	To        string    `json:"to"`
 	Queue     *uint32   `json:"queue"`
 	ID        *uint64   `json:"id"`

@@ -200,86 +200,86 @@ const (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	SamplerMapAccounts             = "accounts"
-	SamplerMapBucket               = "bucket"
-	SamplerMapClosed               = "closed"
-	SamplerMapDatagrams            = "datagrams"
-	SamplerMapDoorbell             = "doorbell"
-	SamplerMapFlows                = "flows"
-	SamplerMapGivenReasons         = "given_reasons"
-	SamplerMapHeads                = "heads"
-	SamplerMapPassages             = "passages"
-	SamplerMapRates                = "rates"
-	SamplerMapRings                = "rings"
-	SamplerMapSamples              = "samples"
-	SamplerMapScratches            = "scratches"
-	SamplerProgXdpcapCard          = "xdpcap_card"
-	SamplerProgXdpcapEgress        = "xdpcap_egress"
-	SamplerProgXdpcapEndPoll       = "xdpcap_end_poll"
-	SamplerProgXdpcapFentry        = "xdpcap_fentry"
-	SamplerProgXdpcapFentryTc      = "xdpcap_fentry_tc"
-	SamplerProgXdpcapFexit         = "xdpcap_fexit"
-	SamplerProgXdpcapFexitFunction = "xdpcap_fexit_function"
-	SamplerProgXdpcapFexitTc       = "xdpcap_fexit_tc"
-	SamplerProgXdpcapGeneric       = "xdpcap_generic"
-	SamplerProgXdpcapIngress       = "xdpcap_ingress"
-	SamplerProgXdpcapLost          = "xdpcap_lost"
-	SamplerProgXdpcapLostRx        = "xdpcap_lost_rx"
-	SamplerProgXdpcapRedirect      = "xdpcap_redirect"
-	SamplerProgXdpcapXdp           = "xdpcap_xdp"
-	SamplerVarAccompanied          = "accompanied"
-	SamplerVarArrival              = "arrival"
-	SamplerVarAskingHash           = "asking_hash"
-	SamplerVarAskingTag            = "asking_tag"
-	SamplerVarAskingTime           = "asking_time"
-	SamplerVarChoosingFlows        = "choosing_flows"
-	SamplerVarClassType            = "class_type"
-	SamplerVarCuttingPayload       = "cutting_payload"
-	SamplerVarDrawingByVerdict     = "drawing_by_verdict"
-	SamplerVarFactsType            = "facts_type"
-	SamplerVarFiltering            = "filtering"
-	SamplerVarFilteringLength      = "filtering_length"
-	SamplerVarFirstPackets         = "first_packets"
-	SamplerVarFlowSeed             = "flow_seed"
-	SamplerVarFollowingFragments   = "following_fragments"
-	SamplerVarHeadLimitType        = "head_limit_type"
-	SamplerVarHook                 = "hook"
-	SamplerVarInterruptible        = "interruptible"
-	SamplerVarKeepFlowsBelow       = "keep_flows_below"
-	SamplerVarLostKindType         = "lost_kind_type"
-	SamplerVarLostLimitType        = "lost_limit_type"
-	SamplerVarNoLossCount          = "no_loss_count"
-	SamplerVarNoLosses             = "no_losses"
-	SamplerVarOneIn                = "one_in"
-	SamplerVarOneInOf              = "one_in_of"
-	SamplerVarPacketCost           = "packet_cost"
-	SamplerVarPayloadKept          = "payload_kept"
-	SamplerVarPerfBeside           = "perf_beside"
-	SamplerVarReach                = "reach"
-	SamplerVarReadingReasons       = "reading_reasons"
-	SamplerVarReasonCount          = "reason_count"
-	SamplerVarReasons              = "reasons"
-	SamplerVarRecordingEntry       = "recording_entry"
-	SamplerVarRecordingExit        = "recording_exit"
-	SamplerVarRedirectInfoInCpu    = "redirect_info_in_cpu"
-	SamplerVarReturning            = "returning"
-	SamplerVarRingSize             = "ring_size"
-	SamplerVarRingType             = "ring_type"
-	SamplerVarSending              = "sending"
-	SamplerVarSendingTx            = "sending_tx"
-	SamplerVarSlowerThan           = "slower_than"
-	SamplerVarSnaplen              = "snaplen"
-	SamplerVarSource               = "source"
-	SamplerVarStamping             = "stamping"
-	SamplerVarStoresInOrder        = "stores_in_order"
-	SamplerVarTracedAbove          = "traced_above"
-	SamplerVarTracedIfindex        = "traced_ifindex"
-	SamplerVarTracedLower          = "traced_lower"
-	SamplerVarTracedNetns          = "traced_netns"
-	SamplerVarVerdict              = "verdict"
-	SamplerVarVerdictCount         = "verdict_count"
-	SamplerVarVerdictKindType      = "verdict_kind_type"
-	SamplerVarVerdicts             = "verdicts"
+	SamplerMapAccounts           = "accounts"
+	SamplerMapBucket             = "bucket"
+	SamplerMapClosed             = "closed"
+	SamplerMapDatagrams          = "datagrams"
+	SamplerMapDoorbell           = "doorbell"
+	SamplerMapFlows              = "flows"
+	SamplerMapGivenReasons       = "given_reasons"
+	SamplerMapHeads              = "heads"
+	SamplerMapPassages           = "passages"
+	SamplerMapRates              = "rates"
+	SamplerMapRings              = "rings"
+	SamplerMapSamples            = "samples"
+	SamplerMapScratches          = "scratches"
+	SamplerProgXdpcapCard        = "xdpcap_card"
+	SamplerProgXdpcapEgress      = "xdpcap_egress"
+	SamplerProgXdpcapEndPoll     = "xdpcap_end_poll"
+	SamplerProgXdpcapFentry      = "xdpcap_fentry"
+	SamplerProgXdpcapFexit       = "xdpcap_fexit"
+	SamplerProgXdpcapFexitFn     = "xdpcap_fexit_fn"
+	SamplerProgXdpcapGeneric     = "xdpcap_generic"
+	SamplerProgXdpcapIngress     = "xdpcap_ingress"
+	SamplerProgXdpcapLost        = "xdpcap_lost"
+	SamplerProgXdpcapLostRx      = "xdpcap_lost_rx"
+	SamplerProgXdpcapRedirect    = "xdpcap_redirect"
+	SamplerProgXdpcapTcEntry     = "xdpcap_tc_entry"
+	SamplerProgXdpcapTcExit      = "xdpcap_tc_exit"
+	SamplerProgXdpcapXdp         = "xdpcap_xdp"
+	SamplerVarAccompanied        = "accompanied"
+	SamplerVarArrival            = "arrival"
+	SamplerVarAskingHash         = "asking_hash"
+	SamplerVarAskingTag          = "asking_tag"
+	SamplerVarAskingTime         = "asking_time"
+	SamplerVarChoosingFlows      = "choosing_flows"
+	SamplerVarClassType          = "class_type"
+	SamplerVarCuttingPayload     = "cutting_payload"
+	SamplerVarDrawingByVerdict   = "drawing_by_verdict"
+	SamplerVarFactsType          = "facts_type"
+	SamplerVarFiltering          = "filtering"
+	SamplerVarFilteringLength    = "filtering_length"
+	SamplerVarFirstPackets       = "first_packets"
+	SamplerVarFlowSeed           = "flow_seed"
+	SamplerVarFollowingFragments = "following_fragments"
+	SamplerVarHeadLimitType      = "head_limit_type"
+	SamplerVarHook               = "hook"
+	SamplerVarInterruptible      = "interruptible"
+	SamplerVarKeepFlowsBelow     = "keep_flows_below"
+	SamplerVarLostKindType       = "lost_kind_type"
+	SamplerVarLostLimitType      = "lost_limit_type"
+	SamplerVarNoLossCount        = "no_loss_count"
+	SamplerVarNoLosses           = "no_losses"
+	SamplerVarOneIn              = "one_in"
+	SamplerVarOneInOf            = "one_in_of"
+	SamplerVarPacketCost         = "packet_cost"
+	SamplerVarPayloadKept        = "payload_kept"
+	SamplerVarPerfBeside         = "perf_beside"
+	SamplerVarReach              = "reach"
+	SamplerVarReadingReasons     = "reading_reasons"
+	SamplerVarReasonCount        = "reason_count"
+	SamplerVarReasons            = "reasons"
+	SamplerVarRecordingEntry     = "recording_entry"
+	SamplerVarRecordingExit      = "recording_exit"
+	SamplerVarRedirectInfoInCpu  = "redirect_info_in_cpu"
+	SamplerVarReturning          = "returning"
+	SamplerVarRingSize           = "ring_size"
+	SamplerVarRingType           = "ring_type"
+	SamplerVarSending            = "sending"
+	SamplerVarSendingTx          = "sending_tx"
+	SamplerVarSlowerThan         = "slower_than"
+	SamplerVarSnaplen            = "snaplen"
+	SamplerVarSource             = "source"
+	SamplerVarStamping           = "stamping"
+	SamplerVarStoresInOrder      = "stores_in_order"
+	SamplerVarTracedAbove        = "traced_above"
+	SamplerVarTracedIfindex      = "traced_ifindex"
+	SamplerVarTracedLower        = "traced_lower"
+	SamplerVarTracedNetns        = "traced_netns"
+	SamplerVarVerdict            = "verdict"
+	SamplerVarVerdictCount       = "verdict_count"
+	SamplerVarVerdictKindType    = "verdict_kind_type"
+	SamplerVarVerdicts           = "verdicts"
 )
 
 // LoadSampler returns the embedded CollectionSpec for Sampler.
@@ -324,20 +324,20 @@ type SamplerSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type SamplerProgramSpecs struct {
-	XdpcapCard          *ebpf.ProgramSpec `ebpf:"xdpcap_card"`
-	XdpcapEgress        *ebpf.ProgramSpec `ebpf:"xdpcap_egress"`
-	XdpcapEndPoll       *ebpf.ProgramSpec `ebpf:"xdpcap_end_poll"`
-	XdpcapFentry        *ebpf.ProgramSpec `ebpf:"xdpcap_fentry"`
-	XdpcapFentryTc      *ebpf.ProgramSpec `ebpf:"xdpcap_fentry_tc"`
-	XdpcapFexit         *ebpf.ProgramSpec `ebpf:"xdpcap_fexit"`
-	XdpcapFexitFunction *ebpf.ProgramSpec `ebpf:"xdpcap_fexit_function"`
-	XdpcapFexitTc       *ebpf.ProgramSpec `ebpf:"xdpcap_fexit_tc"`
-	XdpcapGeneric       *ebpf.ProgramSpec `ebpf:"xdpcap_generic"`
-	XdpcapIngress       *ebpf.ProgramSpec `ebpf:"xdpcap_ingress"`
-	XdpcapLost          *ebpf.ProgramSpec `ebpf:"xdpcap_lost"`
-	XdpcapLostRx        *ebpf.ProgramSpec `ebpf:"xdpcap_lost_rx"`
-	XdpcapRedirect      *ebpf.ProgramSpec `ebpf:"xdpcap_redirect"`
-	XdpcapXdp           *ebpf.ProgramSpec `ebpf:"xdpcap_xdp"`
+	XdpcapCard     *ebpf.ProgramSpec `ebpf:"xdpcap_card"`
+	XdpcapEgress   *ebpf.ProgramSpec `ebpf:"xdpcap_egress"`
+	XdpcapEndPoll  *ebpf.ProgramSpec `ebpf:"xdpcap_end_poll"`
+	XdpcapFentry   *ebpf.ProgramSpec `ebpf:"xdpcap_fentry"`
+	XdpcapFexit    *ebpf.ProgramSpec `ebpf:"xdpcap_fexit"`
+	XdpcapFexitFn  *ebpf.ProgramSpec `ebpf:"xdpcap_fexit_fn"`
+	XdpcapGeneric  *ebpf.ProgramSpec `ebpf:"xdpcap_generic"`
+	XdpcapIngress  *ebpf.ProgramSpec `ebpf:"xdpcap_ingress"`
+	XdpcapLost     *ebpf.ProgramSpec `ebpf:"xdpcap_lost"`
+	XdpcapLostRx   *ebpf.ProgramSpec `ebpf:"xdpcap_lost_rx"`
+	XdpcapRedirect *ebpf.ProgramSpec `ebpf:"xdpcap_redirect"`
+	XdpcapTcEntry  *ebpf.ProgramSpec `ebpf:"xdpcap_tc_entry"`
+	XdpcapTcExit   *ebpf.ProgramSpec `ebpf:"xdpcap_tc_exit"`
+	XdpcapXdp      *ebpf.ProgramSpec `ebpf:"xdpcap_xdp"`
 }
 
 // SamplerMapSpecs contains maps before they are loaded into the kernel.
@@ -534,20 +534,20 @@ type SamplerVariables struct {
 //
 // It can be passed to LoadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type SamplerPrograms struct {
-	XdpcapCard          *ebpf.Program `ebpf:"xdpcap_card"`
-	XdpcapEgress        *ebpf.Program `ebpf:"xdpcap_egress"`
-	XdpcapEndPoll       *ebpf.Program `ebpf:"xdpcap_end_poll"`
-	XdpcapFentry        *ebpf.Program `ebpf:"xdpcap_fentry"`
-	XdpcapFentryTc      *ebpf.Program `ebpf:"xdpcap_fentry_tc"`
-	XdpcapFexit         *ebpf.Program `ebpf:"xdpcap_fexit"`
-	XdpcapFexitFunction *ebpf.Program `ebpf:"xdpcap_fexit_function"`
-	XdpcapFexitTc       *ebpf.Program `ebpf:"xdpcap_fexit_tc"`
-	XdpcapGeneric       *ebpf.Program `ebpf:"xdpcap_generic"`
-	XdpcapIngress       *ebpf.Program `ebpf:"xdpcap_ingress"`
-	XdpcapLost          *ebpf.Program `ebpf:"xdpcap_lost"`
-	XdpcapLostRx        *ebpf.Program `ebpf:"xdpcap_lost_rx"`
-	XdpcapRedirect      *ebpf.Program `ebpf:"xdpcap_redirect"`
-	XdpcapXdp           *ebpf.Program `ebpf:"xdpcap_xdp"`
+	XdpcapCard     *ebpf.Program `ebpf:"xdpcap_card"`
+	XdpcapEgress   *ebpf.Program `ebpf:"xdpcap_egress"`
+	XdpcapEndPoll  *ebpf.Program `ebpf:"xdpcap_end_poll"`
+	XdpcapFentry   *ebpf.Program `ebpf:"xdpcap_fentry"`
+	XdpcapFexit    *ebpf.Program `ebpf:"xdpcap_fexit"`
+	XdpcapFexitFn  *ebpf.Program `ebpf:"xdpcap_fexit_fn"`
+	XdpcapGeneric  *ebpf.Program `ebpf:"xdpcap_generic"`
+	XdpcapIngress  *ebpf.Program `ebpf:"xdpcap_ingress"`
+	XdpcapLost     *ebpf.Program `ebpf:"xdpcap_lost"`
+	XdpcapLostRx   *ebpf.Program `ebpf:"xdpcap_lost_rx"`
+	XdpcapRedirect *ebpf.Program `ebpf:"xdpcap_redirect"`
+	XdpcapTcEntry  *ebpf.Program `ebpf:"xdpcap_tc_entry"`
+	XdpcapTcExit   *ebpf.Program `ebpf:"xdpcap_tc_exit"`
+	XdpcapXdp      *ebpf.Program `ebpf:"xdpcap_xdp"`
 }
 
 func (p *SamplerPrograms) Close() error {
@@ -556,15 +556,15 @@ func (p *SamplerPrograms) Close() error {
 		p.XdpcapEgress,
 		p.XdpcapEndPoll,
 		p.XdpcapFentry,
-		p.XdpcapFentryTc,
 		p.XdpcapFexit,
-		p.XdpcapFexitFunction,
-		p.XdpcapFexitTc,
+		p.XdpcapFexitFn,
 		p.XdpcapGeneric,
 		p.XdpcapIngress,
 		p.XdpcapLost,
 		p.XdpcapLostRx,
 		p.XdpcapRedirect,
+		p.XdpcapTcEntry,
+		p.XdpcapTcExit,
 		p.XdpcapXdp,
 	)
 }

@@ -104,12 +104,12 @@ func (h *TraceHook) Load(k *Sampler, first, index uint32) (err error) {
 		if !entry.isNone() || !exit.isNone() {
 			return fmt.Errorf("trace %v: counters beside the packets count whole XDP programs", h.target.Program)
 		}
-		atExit.Name = kernel.SamplerProgXdpcapFexitFunction
+		atExit.Name = kernel.SamplerProgXdpcapFexitFn
 		atExit.Own[kernel.SamplerVarReturning] = uint32(h.target.Returns)
 	}
 	if h.target.AtTC {
 		at := h.target.place()
-		atEntry.Name, atExit.Name = kernel.SamplerProgXdpcapFentryTc, kernel.SamplerProgXdpcapFexitTc
+		atEntry.Name, atExit.Name = kernel.SamplerProgXdpcapTcEntry, kernel.SamplerProgXdpcapTcExit
 		atEntry.Own = Constants{kernel.SamplerVarSending: at != packet.AtTCIngress}
 		maps.Copy(atExit.Own, atEntry.Own)
 		atExit.Own[kernel.SamplerVarVerdicts], atExit.Own[kernel.SamplerVarVerdictCount] = verdictList(k.Options.TCVerdicts), uint32(len(k.Options.TCVerdicts))
