@@ -45,7 +45,7 @@ func TestErrors(t *testing.T) {
 		{"-i down0", []string{"down0 is down", "ip link set dev down0 up"}},
 		{"-i tun0", []string{"tun0 is not an Ethernet interface"}},
 		{"-i busy0 --program nosuch", []string{"program nosuch: busy0 does not run it; it runs receiver (id ", "--program"}},
-		{"-i busy0 --sink", []string{"busy0 is captured by tracing its XDP program", "--sink"}},
+		{"-i busy0 --sink", []string{"busy0 is captured by tracing its program", "--sink"}},
 		{"-i rx0 --rx-capture exit", []string{"rx0 runs no XDP program that could be traced: omit --rx-capture to capture at its XDP hook, or see where a program runs: xdpcap interfaces"}},
 		{"-i rx0 --slower-than 5us", []string{"rx0 runs no XDP program that could be traced: omit --slower-than to capture at its XDP hook, or see where a program runs: xdpcap interfaces"}},
 		{"-i rx0 --sample drop=1", []string{"rx0 runs no XDP program that could be traced: omit --sample to capture"}},
