@@ -33,8 +33,8 @@ var (
 	ErrNeedsExit = errors.New("needs the exit of a traced program")
 	// ErrTraced means that Options.Sink or Options.Mode is set where a running program is traced.
 	ErrTraced = probe.ErrTraced
-	// ErrNoVerdict means that Options.Verdicts or Options.SampleVerdicts is set where a traced function
-	// returns no verdict, or verdicts of another kind.
+	// ErrNoVerdict means that Options.Verdicts or Options.SampleVerdicts is set where a traced
+	// function returns no verdict, or verdicts of another kind.
 	ErrNoVerdict = probe.ErrNoVerdict
 	// ErrLockedMemory means that the rings need more memory than this user may lock: make
 	// Options.Buffer smaller, or grant CAP_IPC_LOCK.

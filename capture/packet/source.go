@@ -59,8 +59,8 @@ type Source struct {
 // HasVerdict reports whether the source's packets have a verdict.
 func (s *Source) HasVerdict() bool { return s.Hook.kind().hasVerdict }
 
-// TracesFunction reports whether not a whole program is traced, but one of its functions, which need
-// not run for each packet.
+// TracesFunction reports whether not a whole program is traced, but one of its functions, which
+// need not run for each packet.
 func (s *Source) TracesFunction() bool { return strings.Contains(s.Target.Name, "/") }
 
 // HasDirection reports whether it is known that all of the source's packets were received, or sent.

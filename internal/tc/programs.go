@@ -85,8 +85,8 @@ func nameOf(id uint32) string {
 	return p.Name
 }
 
-// A Watch finds out when a program has left tc of an interface. It keeps using the network namespace
-// of the thread that opened it.
+// A Watch finds out when a program has left tc of an interface. It keeps using the network
+// namespace of the thread that opened it.
 type Watch struct {
 	name    string // of the interface
 	index   int

@@ -13,8 +13,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/errkind"
 )
 
-// A Target is a running program that can be traced, or a function of it. Close Prog when the tracers
-// are loaded. The name of a function's target is PROGRAM/FUNCTION.
+// A Target is a running program that can be traced, or a function of it. Close Prog when the
+// tracers are loaded. The name of a function's target is PROGRAM/FUNCTION.
 type Target struct {
 	Program
 	Prog     *ebpf.Program

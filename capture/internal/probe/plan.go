@@ -61,7 +61,8 @@ func (o *Options) Compile(p *Point) (err error) {
 	return err
 }
 
-// compileSent compiles the filter for packets that an interface sends, whatever Options.Direction is.
+// compileSent compiles the filter for packets that an interface sends, whatever Options.Direction
+// is.
 func (o *Options) compileSent(p Point) (attach.Filter, error) {
 	out := *o
 	out.Direction = packet.Out

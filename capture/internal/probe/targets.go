@@ -84,8 +84,8 @@ func (f *finder) list() (err error) {
 	return err
 }
 
-// find opens the program at tc, or reached by tail calls, that a selector names; nil if the selector
-// is for XDP programs.
+// find opens the program at tc, or reached by tail calls, that a selector names; nil if the
+// selector is for XDP programs.
 func (f *finder) find(selector string) (*traceTarget, error) {
 	name, function := xdp.SplitSelector(selector)
 	number, notID := strconv.ParseUint(name, 10, 32)

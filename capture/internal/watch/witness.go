@@ -70,8 +70,8 @@ func mostJoined(src *packet.Source) uint64 {
 }
 
 // isWitnessed reports whether all packets that an interface counts should pass a source's hook. A
-// bridge counts packets that its own filters drop before the hook, and a function of a program, or a
-// program at tc, need not run for all.
+// bridge counts packets that its own filters drop before the hook, and a function of a program, or
+// a program at tc, need not run for all.
 func isWitnessed(src *packet.Source) bool {
 	return src.Index != 0 && src.Driver != "bridge" && !src.TracesFunction() && src.TargetAt == packet.AtXDP && (src.Hook == packet.XDP || src.Hook == packet.Entry || src.Hook == packet.Ingress || src.Hook == packet.Egress)
 }

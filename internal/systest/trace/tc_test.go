@@ -38,8 +38,8 @@ func mustAtTC(t *testing.T, pair *testnet.Pair, kind testnet.TargetKind, isEgres
 	return target, ns, name
 }
 
-// sendRound is systest.SendRound, also where a program at egress drops some of the frames: then they
-// have passed it when they are sent.
+// sendRound is systest.SendRound, also where a program at egress drops some of the frames: then
+// they have passed it when they are sent.
 func sendRound(t *testing.T, pair *testnet.Pair, isEgress bool) (frames [][]byte) {
 	t.Helper()
 	if !isEgress {
