@@ -75,6 +75,7 @@ const (
 	Sub  = ClassALU | OpSub
 	SubX = ClassALU | OpSub | SrcX
 	And  = ClassALU | OpAnd
+	Or   = ClassALU | OpOr
 	Lsh  = ClassALU | OpLsh
 	Neg  = ClassALU | OpNeg
 
@@ -82,6 +83,7 @@ const (
 	Jeq  = ClassJMP | OpJeq
 	JeqX = ClassJMP | OpJeq | SrcX
 	Jgt  = ClassJMP | OpJgt
+	JgtX = ClassJMP | OpJgt | SrcX
 	Jge  = ClassJMP | OpJge
 	Jset = ClassJMP | OpJset
 

@@ -61,7 +61,7 @@ func (g *generator) carries(u tunnel, s *syntax.Special, typ uint32, body from) 
 // inside moves later tests into a frame that a tunnel carries.
 func (g *generator) inside(header, typ, payload offset) {
 	g.link, g.linkhdr, g.linktype, g.payload = linkEthernet, header, typ, payload
-	g.toNetwork, g.toNetworkNoSNAP, g.labels = 0, snapLength, 0
+	g.toNetwork, g.toNetworkNoSNAP, g.labels, g.carried = 0, snapLength, 0, false
 }
 
 // vxlan tests for VXLAN, whose header of 8 bytes carries Ethernet.
