@@ -2,6 +2,7 @@ package filter
 
 import (
 	"regexp"
+	"slices"
 	"sync"
 	"testing"
 
@@ -87,7 +88,11 @@ func TestMeaning(t *testing.T) {
 		if seed%3 == 0 {
 			expr = g.Contradiction(3)
 		}
-		if meansSame(t, expr, m, someCuts(m.Link, seed)) {
+		pkts := someCuts(m.Link, seed)
+		if seed%4 == 1 {
+			expr, pkts = g.Inner(2), slices.Concat(g.Carriers(m.Link, 60), pkts[:len(pkts)/8])
+		}
+		if meansSame(t, expr, m, pkts) {
 			accepted++
 		}
 		if seed%100_000 == 99_999 {

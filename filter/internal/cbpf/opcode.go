@@ -83,8 +83,8 @@ const (
 	Jeq  = ClassJMP | OpJeq
 	JeqX = ClassJMP | OpJeq | SrcX
 	Jgt  = ClassJMP | OpJgt
-	JgtX = ClassJMP | OpJgt | SrcX
 	Jge  = ClassJMP | OpJge
+	JgeX = ClassJMP | OpJge | SrcX
 	Jset = ClassJMP | OpJset
 
 	Tax = ClassMISC

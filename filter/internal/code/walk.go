@@ -87,7 +87,7 @@ func reaches(o offset, k uint32) *Block {
 	if !o.variable {
 		return New(cbpf.Jge, o.constant+k, Op(cbpf.LdLen, 0))
 	}
-	return Not(New(cbpf.JgtX, 0, Op(cbpf.LdxLen, 0), Op(cbpf.LdMem, uint32(o.slot)), Op(cbpf.Add, o.constant+k)))
+	return New(cbpf.JgeX, 0, Op(cbpf.LdMem, uint32(o.slot)), Op(cbpf.Add, o.constant+k), Op(cbpf.Tax, 0), Op(cbpf.LdLen, 0))
 }
 
 // ifReaches continues at yes if the packet has k bytes from the position.
@@ -218,13 +218,9 @@ func (s *step) geneveHeader(k uint32) *Block {
 func (s *step) gtp(k uint32) *Block {
 	const message = 255
 	packet := s.version(s.end)
-	next := packet
-	for left := maxGTPExtensions; left > 0; left-- {
-		more := s.end
-		if left < maxGTPExtensions {
-			more = next
-		}
-		next = s.gtpExtension(packet, more)
+	next := choose([]*Stmt{Op(cbpf.LdMem, protocolWord)}, s.end, way{0, packet})
+	for range maxGTPExtensions {
+		next = s.gtpExtension(packet, next)
 	}
 	next = goTo(next, append(store(protocolWord, s.at(k+11, cbpf.SizeB)), s.advance(k+12)...)...)
 	next = ifSet(s.at(k, cbpf.SizeB), 4, next, goTo(packet, s.advance(k+12)...))
@@ -299,11 +295,11 @@ func (s *step) pppoe() *Block {
 }
 
 // arrival completes the words of the level, once the position and the type of a packet are known. An
-// IP packet whose header is cut off is none.
+// IP packet whose header is cut off is none, nor are 0 bytes.
 func (s *step) arrival() *Block {
 	kind := func() []*Stmt { return []*Stmt{Op(cbpf.LdMem, s.kind)} }
 	header := func(k uint32) *Block { return Close(reaches(s.here(), 14+k), s.found, s.drop) }
-	whole := choose(append(kind(), Op(cbpf.And, 0xffff)), s.found, way{names.EtherIP, header(20)}, way{names.EtherIP6, header(40)})
+	whole := choose(append(kind(), Op(cbpf.And, 0xffff)), header(1), way{names.EtherIP, header(20)}, way{names.EtherIP6, header(40)})
 	frame := goTo(whole, append(s.at(12, cbpf.SizeH), Op(cbpf.Or, isCarried|hasEthernet), Op(cbpf.St, s.kind))...)
 	frame = Close(reaches(s.here(), 14), frame, s.drop)
 	direct := append(kind(), Op(cbpf.Or, isCarried), Op(cbpf.St, s.kind))

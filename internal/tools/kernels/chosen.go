@@ -79,7 +79,7 @@ var more = []row{
 		TestStackDropsWithoutHeader TestStackDropsTagged`},
 
 	{pkg: "filter/ebpf", tests: `FuzzTranslate TestInline TestKernel TestRandomPrograms TestLargePacket TestManyHosts
-		TestLongestProgram`},
+		TestLongestProgram TestInnerInstructions`},
 
 	{pkg: "internal/meter", tests: `TestActionQueues TestProtocolsAgreeWithGopacket
 		TestFlowBounds TestFlowTraffic TestFlowOverflow TestHotPath TestLongestPath
