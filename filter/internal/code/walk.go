@@ -11,7 +11,7 @@ import (
 const (
 	maxLabels        = 4
 	maxExtensions    = 4
-	maxGTPExtensions = 2
+	maxGTPExtensions = 3
 )
 
 // walk generates the search for the packets inside the present one. It ends at the first header

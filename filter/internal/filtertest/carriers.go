@@ -63,10 +63,11 @@ func (g Grammar) wrap(p layer) layer {
 	case n == 1:
 		return layer{names.Ether8021AD, Frame(BE(5), BE(names.Ether8021Q), BE(7), BE(p.typ), p.data)}
 	case n == 2:
-		labels := slices.Repeat([]byte{0, 1, 0x10, 64}, g.IntN(6))
-		labels = append(labels, 0, 6, 0x41, 64)
-		if !isIP {
-			labels, p.data = append(labels, 0, 0, 0, 0), p.frame(g)
+		labels := slices.Repeat([]byte{0, 1, 0x10, 64}, g.IntN(5))
+		if isIP {
+			labels = append(labels, 0, 6, 0x41, 64)
+		} else { // a pseudowire, with a control word
+			labels, p.data = append(labels, 0, 0x0c, 0x81, 64, 0, 0, 0, 0), p.frame(g)
 		}
 		return layer{[]uint16{names.EtherMPLS, names.EtherMPLSUp}[g.IntN(2)], append(labels, p.data...)}
 	case n == 3:
@@ -84,7 +85,13 @@ func (g Grammar) wrap(p layer) layer {
 		if next == 44 {
 			length = 0
 		}
-		header := append([]byte{protocol, byte(length), 0, byte(g.IntN(2) * g.IntN(2) * 8), 0, 0, 0, 1}, make([]byte, 8*length)...)
+		header := append([]byte{protocol, byte(length), 1, byte(4 + 8*length), 0, 0, 0, 0}, make([]byte, 8*length)...) // padding
+		switch next {
+		case 43:
+			header[2], header[3] = 253, 0 // no segments are left
+		case 44:
+			header[2], header[3] = 0, byte(g.IntN(2)*g.IntN(2)*8)
+		}
 		protocol, payload = next, append(header, payload...)
 	}
 	return layer{names.EtherIP6, IPv6Header(protocol, g.ipv6(), g.ipv6(), payload)}
@@ -127,7 +134,7 @@ func (g Grammar) inIP(p layer) (protocol byte, payload []byte) {
 }
 
 func (g Grammar) udp(port uint16, payload []byte) []byte {
-	return Frame(BE(uint16(1000+g.IntN(3))), BE(port), BE(uint16(8+len(payload))), []byte{0, 0}, payload)
+	return Frame(BE(uint16(50000+g.IntN(3))), BE(port), BE(uint16(8+len(payload))), []byte{0, 0}, payload)
 }
 
 func (g Grammar) gre(p layer) []byte {
@@ -139,12 +146,12 @@ func (g Grammar) gre(p layer) []byte {
 	case 1:
 		typ, p.data = names.EtherERSPAN, p.frame(g)
 		if flags&0x10 != 0 {
-			p.data = append(make([]byte, 8), p.data...)
+			p.data = append([]byte{0x10, 0, 0, 0, 0, 0, 0, 0}, p.data...)
 		}
 	case 2:
 		typ = names.EtherERSPAN3
 		more := byte(g.IntN(2))
-		p.data = Frame(make([]byte, 11), []byte{more}, make([]byte, 8*more), p.frame(g))
+		p.data = Frame([]byte{0x20}, make([]byte, 10), []byte{more}, make([]byte, 8*more), p.frame(g))
 	}
 	options := 0
 	for bit := byte(0x10); bit != 0; bit <<= 1 {
@@ -162,10 +169,11 @@ func (g Grammar) gtp(data []byte) []byte {
 	case 1:
 		return Frame([]byte{0x32, 255}, BE(uint16(4+len(data))), BE(0), BE(7), []byte{0, 1, 0, 0}, data)
 	default:
-		header := Frame([]byte{0x34, 255}, BE(uint16(4+4*n+len(data))), BE(0), BE(7), []byte{0, 1, 0, 0x85})
-		for left := g.IntN(3); left > 0; left-- {
+		header := Frame([]byte{0, 1, 0, 0x85})
+		for left := g.IntN(4); left > 0; left-- {
 			header = Frame(header, []byte{1, 0, 9, 0x85})
 		}
-		return Frame(header, []byte{2, 0, 9, 0, 0, 0, 0, 0}, data)
+		data = Frame(header, []byte{2, 0, 9, 0, 0, 0, 0, 0}, data)
+		return Frame([]byte{0x34, 255}, BE(uint16(len(data))), BE(0), BE(7), data)
 	}
 }

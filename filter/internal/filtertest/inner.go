@@ -268,7 +268,7 @@ func (c *content) gtp() packet {
 	if h[0]&7 != 0 {
 		next := c.take(4)[3]
 		for i := 0; h[0]&4 != 0 && next != 0; i++ {
-			must(i < 2)
+			must(i < 3)
 			length := c.take(4)[0]
 			must(length > 0)
 			c.at += 4 * (int(length) - 1)
