@@ -70,6 +70,16 @@ func TestMeaning(t *testing.T) {
 		meansSame(t, expr, ethernet, allCuts()[headers.Ethernet])
 		meansSame(t, expr, filtertest.Meaning{Fragments: true}, allCuts()[headers.Ethernet])
 	}
+	g := filtertest.NewGrammar(1)
+	for l := range allCuts() {
+		for _, aware := range []bool{false, true} {
+			m := filtertest.Meaning{Netmask: filtertest.AnyMask, Link: headers.Link(l), VLANAware: aware}
+			carriers := g.Carriers(m.Link, 400)
+			for _, expr := range filtertest.Inner {
+				meansSame(t, expr, m, carriers)
+			}
+		}
+	}
 	for l, cuts := range allCuts() {
 		for _, expr := range filtertest.Protocols {
 			meansSame(t, expr, filtertest.Meaning{Link: headers.Link(l)}, cuts)

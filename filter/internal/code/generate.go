@@ -34,6 +34,7 @@ type generator struct {
 	fragments bool
 
 	outer  headers.Link // the link type of the packet's first header
+	whole  place        // the beginning of the packet
 	walked bool         // the walk for inner comes before this part of the expression
 	place
 
@@ -101,6 +102,7 @@ func newGenerator(o Options, shift uint32) *generator {
 	case headers.Loopback:
 		g.link, g.linktype, g.payload, g.toNetworkNoSNAP = linkLoopback, offset{}, offset{constant: 4}, 0
 	}
+	g.whole = g.place
 	if len(o.Netmask) == 4 {
 		g.hasMask, g.netmask = true, binary.BigEndian.Uint32(o.Netmask)
 	}

@@ -14,15 +14,15 @@ const (
 	maxGTPExtensions = 3
 )
 
-// walk generates the search for the packets inside the present one. It ends at the first header
-// that carries none, and where the packet is too short for the next one: that ends the walk, and not
-// the filter.
+// walk generates the search for the packets inside the whole one, whatever words like vlan have
+// moved. It ends at the first header that carries none, and where the packet is too short for the
+// next one: that ends the walk, and not the filter.
 func (g *generator) walk() *Block {
-	outer := g.place
+	here := g.place
 	end := always(true)
 	found := end
 	for level := maxLevels; level >= 1; level-- {
-		if g.place = outer; level > 1 {
+		if g.place = g.whole; level > 1 {
 			g.place = placeOf(level - 1)
 		}
 		s := &step{generator: g, first: level == 1, base: baseWord(level), kind: kindWord(level), found: found, end: end}
@@ -30,7 +30,7 @@ func (g *generator) walk() *Block {
 		s.arrive = s.arrival()
 		found = s.begin()
 	}
-	g.place = outer
+	g.place = here
 	none := []*Stmt{Op(cbpf.LdImm, 0), Op(cbpf.St, protocolWord)}
 	for level := 1; level <= maxLevels; level++ {
 		none = append(none, Op(cbpf.St, baseWord(level)), Op(cbpf.St, kindWord(level)))

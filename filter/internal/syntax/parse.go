@@ -150,8 +150,8 @@ func (p *parser) negate(at place, q Qualifier) element {
 // a or b" it would not be clear in which packet b is looked for.
 func (p *parser) inner() element {
 	at := p.next()
-	x := p.element(termOK, undefined).expr
-	return element{expr: &Inner{At: at, X: x}, qual: undefined}
+	e := p.element(termOK, undefined)
+	return element{expr: &Inner{At: at, X: p.boolean(e, undefined)}, qual: undefined}
 }
 
 // parenthesis reads the content of parentheses: tests as in "(tcp or udp)", identifiers as in "(80

@@ -79,7 +79,7 @@ var more = []row{
 		TestStackDropsWithoutHeader TestStackDropsTagged`},
 
 	{pkg: "filter/ebpf", tests: `FuzzTranslate TestInline TestKernel TestRandomPrograms TestLargePacket TestManyHosts
-		TestLongestProgram TestInnerInstructions`},
+		TestLongestProgram TestInner`},
 
 	{pkg: "internal/meter", tests: `TestActionQueues TestProtocolsAgreeWithGopacket
 		TestFlowBounds TestFlowTraffic TestFlowOverflow TestHotPath TestLongestPath
