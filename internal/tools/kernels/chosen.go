@@ -75,7 +75,7 @@ var more = []row{
 		TestPatternsBelowOthers TestPastEgress TestPatternsBelowRefused TestBridgeAndPorts TestSlotReused TestAtAuto`},
 	{pkg: "capture", tests: `TestStackDropsOfProgram TestStackDropsOfProgramInterrupted TestStackDropsRedirect
 		TestStackDropsAbove TestStackDropsIPv6 TestStackDropsOfCards TestStackDropsInterrupted
-		TestStackDropsChosen TestStackDropsAfterXDP TestStackDropsFragments
+		TestStackDropsChosen TestStackDropsInner TestStackDropsAfterXDP TestStackDropsFragments
 		TestStackDropsWithoutHeader TestStackDropsTagged`},
 
 	{pkg: "filter/ebpf", tests: `FuzzTranslate TestInline TestKernel TestRandomPrograms TestLargePacket TestManyHosts
