@@ -255,6 +255,7 @@ func (s *step) gre() *Block {
 	erspan := ifSet(flags(), sequence, goTo(plain, s.advance(8)...), plain)
 	third := goTo(plain, s.advance(12)...)
 	third = ifSet(s.at(11, cbpf.SizeB), 1, goTo(third, s.advance(8)...), third)
+	third = ifMasked(s.at(10, cbpf.SizeB), 0x7c, 0, third, s.drop) // the frame type is Ethernet
 	third = Close(reaches(s.here(), 12), third, s.drop)
 	next := choose([]*Stmt{Op(cbpf.LdMem, s.kind)}, s.arrive, way{names.EtherERSPAN, erspan}, way{names.EtherERSPAN3, third})
 	for _, flag := range []uint32{checksum, key, sequence} {

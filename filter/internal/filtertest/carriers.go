@@ -151,7 +151,7 @@ func (g Grammar) gre(p layer) []byte {
 	case 2:
 		typ = names.EtherERSPAN3
 		more := byte(g.IntN(2))
-		p.data = Frame([]byte{0x20}, make([]byte, 10), []byte{more}, make([]byte, 8*more), p.frame(g))
+		p.data = Frame([]byte{0x20}, make([]byte, 9), []byte{byte(g.IntN(9)) / 8 * 0x1c, more}, make([]byte, 8*more), p.frame(g))
 	}
 	options := 0
 	for bit := byte(0x10); bit != 0; bit <<= 1 {

@@ -231,7 +231,9 @@ func (c *content) gre() packet {
 		}
 		typ = 0x6558
 	case 0x22eb: // type III
-		if c.take(12)[11]&1 == 1 {
+		header := c.take(12)
+		must(header[10]>>2&0x1f == 0) // Ethernet
+		if header[11]&1 == 1 {
 			c.at += 8
 		}
 		typ = 0x6558
