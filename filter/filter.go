@@ -7,8 +7,18 @@
 // another link type (Options.LinkType). Its tests run from left to right. A packet that ends before
 // the bytes of a test does not match, not even under "not"; the optimiser keeps that.
 //
+// # Packets inside packets
+//
+// The word inner, which libpcap does not have, binds like not: "inner x" holds for a packet if x
+// holds for one that it carries, the next one inside or a deeper one, of at most four inside each
+// other. docs/choosing.md lists the tunnels. The search for them is a part of the classic program,
+// about 2,000 instructions long, which is in front of the first inner; x is compiled once for each of
+// the four. A packet in which a header of a tunnel is cut off carries nothing: that does not reject
+// it. Where a packet was captured shorter than it was, a missing header rejects it, as in any test.
+//
 // # Differences from libpcap
 //
+//   - inner, as above.
 //   - docs/choosing.md lists the expressions that libpcap compiles to a different program.
 //   - On Ethernet, raw IP and loopback, inbound is true and outbound is false, or the reverse with
 //     Options.Outbound: the direction of packets is known before the filter runs.
