@@ -12,9 +12,9 @@
 // The word inner, which libpcap does not have, binds like not: "inner x" holds for a packet if x
 // holds for one that it carries, the next one inside or a deeper one, of at most four inside each
 // other. docs/choosing.md lists the tunnels. The search for them is a part of the classic program,
-// about 2,000 instructions long, which is in front of the first inner; x is compiled once for each of
-// the four. A packet in which a header of a tunnel is cut off carries nothing: that does not reject
-// it. Where a packet was captured shorter than it was, a missing header rejects it, as in any test.
+// about 2,000 instructions long, in front of the first inner; x is compiled once for each of the
+// four. A packet in which a header of a tunnel is cut off carries nothing: that does not reject it.
+// Where a packet was captured shorter than it was, a missing header rejects it, as in any test.
 //
 // # Differences from libpcap
 //

@@ -118,8 +118,8 @@ func exists(level int) *Block {
 	return Not(New(cbpf.Jeq, 0, Op(cbpf.LdMem, kindWord(level))))
 }
 
-// levelHasEthernet tests whether the packet at the present level is an Ethernet frame: what tags, MPLS
-// and IP carry directly has no Ethernet header.
+// levelHasEthernet tests whether the packet at the present level is an Ethernet frame: what tags,
+// MPLS and IP carry directly has no Ethernet header.
 func (g *generator) levelHasEthernet() *Block {
 	return New(cbpf.Jset, hasEthernet, Op(cbpf.LdMem, kindWord(g.level)))
 }

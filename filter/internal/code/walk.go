@@ -43,11 +43,12 @@ func (g *generator) walk() *Block {
 // before. While it searches, the base word has the position that it has reached.
 type step struct {
 	*generator
-	first      bool   // the level before is the packet itself
+	first      bool   // the level before is the whole packet
 	base, kind uint32 // the scratch words of the level
 
-	// Where it continues: found if there is a packet, and end if there is none. Those who jump to
-	// arrive have stored the packet's position and its type, those who jump to drop a type in vain.
+	// Where it continues: at found if there is a packet, and at end if there is none. A jump to
+	// arrive comes after the position and the type of a packet were stored. A jump to drop comes
+	// after a type was stored, if there is no such packet after all.
 	found, end, arrive, drop *Block
 }
 
@@ -115,7 +116,7 @@ func fresh(stmts []*Stmt) (all []*Stmt) {
 	return all
 }
 
-// masked continues at yes if the loaded value has these bits.
+// ifMasked continues at yes if the loaded value has this value under a mask.
 func ifMasked(load []*Stmt, mask, value uint32, yes, no *Block) *Block {
 	return Close(New(cbpf.Jeq, value, append(load, Op(cbpf.And, mask))...), yes, no)
 }
@@ -141,8 +142,8 @@ func (s *step) begin() *Block {
 	return next
 }
 
-// whole continues at yes if the packet has a header of k bytes after the link header. Packets inside
-// do: see arrival.
+// whole continues at yes if the packet has a header of k bytes after the link header. Packets
+// inside do: see arrival.
 func (s *step) whole(k uint32, yes *Block) *Block {
 	if s.first {
 		return Close(reaches(s.payload, k), yes, s.end)
@@ -191,8 +192,8 @@ func (s *step) protocols() *Block {
 		way{names.IPGRE, s.gre()}, way{names.IPEthernet, s.carries(names.EtherTEB)}, way{names.IPMPLS, s.carries(names.EtherMPLS)})
 }
 
-// udp looks at the destination port. All tunnels have a header of 8 bytes or more but MPLS, whose
-// packets are longer, too.
+// udp looks at the destination port. The header of each tunnel has at least 8 bytes; for MPLS, the
+// packet has.
 func (s *step) udp() *Block {
 	const header = 8
 	behind := goTo(s.arrive, s.advance(header+8)...)
@@ -214,7 +215,8 @@ func (s *step) geneveHeader(k uint32) *Block {
 	return ifMasked(s.at(k, cbpf.SizeB), 0xc0, 0, next, s.end)
 }
 
-// gtp reads the header of GTP-U (3GPP TS 29.281), of version 1, for a message that carries a packet.
+// gtp reads the header of GTP-U (3GPP TS 29.281), of version 1, for a message that carries a
+// packet.
 func (s *step) gtp(k uint32) *Block {
 	const message = 255
 	packet := s.version(s.end)
@@ -275,8 +277,8 @@ func (s *step) tags() *Block {
 	return Close(reaches(s.payload, 4), next, s.end)
 }
 
-// labelStack reads MPLS labels up to the bottom of their stack. There is no type behind it: the first
-// four bits are IP's version, or 0 in the control word before an Ethernet frame (RFC 4385).
+// labelStack reads MPLS labels up to the bottom of their stack. There is no type behind it: the
+// first four bits are IP's version, or 0 in the control word before an Ethernet frame (RFC 4385).
 func (s *step) labelStack() *Block {
 	bottom := s.version(s.end, way{0, s.carries(names.EtherTEB, s.advance(4)...)})
 	next := s.carries(names.EtherMPLS)
@@ -295,8 +297,8 @@ func (s *step) pppoe() *Block {
 	return Close(reaches(s.payload, 8), next, s.end)
 }
 
-// arrival completes the words of the level, once the position and the type of a packet are known. An
-// IP packet whose header is cut off is none, nor are 0 bytes.
+// arrival completes the words of the level, once the position and the type of a packet are known.
+// An IP packet whose header is cut off is none, nor are 0 bytes.
 func (s *step) arrival() *Block {
 	kind := func() []*Stmt { return []*Stmt{Op(cbpf.LdMem, s.kind)} }
 	header := func(k uint32) *Block { return Close(reaches(s.here(), 14+k), s.found, s.drop) }

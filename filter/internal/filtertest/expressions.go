@@ -35,8 +35,8 @@ func Budget(tb testing.TB, normal int) int {
 	return n
 }
 
-// Inner are expressions about packets that packets carry: those that people write, and those that are
-// likely to show bugs.
+// Inner are expressions about packets that packets carry: those that people write, and those that
+// are likely to show bugs.
 var Inner = []string{
 	"inner host 10.0.0.1", "inner tcp port 443", "inner inner ip", "inner not ip", "not inner ip", "inner (ip or ip6)",
 	"udp port 4789 and inner (tcp and port 80)", "vxlan 5 and inner host 10.0.0.1", "inner vxlan 5", "inner (vxlan and inner host 1.2.3.4)",

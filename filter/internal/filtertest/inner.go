@@ -130,8 +130,8 @@ func (p packet) inside(pkt []byte) (carried packet, ok bool) {
 	return carried, true
 }
 
-// packet returns a packet of a type, which comes next. Transparent Ethernet bridging has an Ethernet
-// header.
+// packet returns a packet of a type, which comes next. Transparent Ethernet bridging has an
+// Ethernet header.
 func (c *content) packet(typ uint32) packet {
 	must(typ != 0)
 	if typ == 0x6558 {

@@ -146,8 +146,8 @@ func (p *parser) negate(at place, q Qualifier) element {
 	return element{found: e.found, expr: n, qual: e.qual}
 }
 
-// inner reads "inner" and its operand. An identifier after it inherits no qualifiers: in "inner host
-// a or b" it would not be clear in which packet b is looked for.
+// inner reads "inner" and its operand. An identifier after it inherits no qualifiers: in "inner
+// host a or b" it would not be clear in which packet b is looked for.
 func (p *parser) inner() element {
 	at := p.next()
 	e := p.element(termOK, undefined)
