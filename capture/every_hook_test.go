@@ -125,7 +125,7 @@ func testEveryHook(t *testing.T, traced bool, o capture.Options, at []string) {
 // testInner sends packets inside others, in each kind of tunnel, and some that a filter must not
 // find.
 func testInner(t *testing.T, traced bool, o capture.Options, hooks int) {
-	o.Filter = "inner tcp port 443"
+	o.Filter, o.VXLANPort = "inner tcp port 443", 5000
 	pair, s := atHook(t, traced, o)
 	path := testnet.TxToRx()
 	wanted := tunnels(path, path.TCP(testnet.Segment{SrcPort: 40000, DstPort: 443, Payload: []byte("wanted")}))
@@ -186,6 +186,7 @@ func tunnels(p testnet.Path, inner []byte) map[string][]byte {
 		"SRv6":        append(segments, routed...),
 		"VXLAN":       p.UDP(50000, 4789, around(inner, 8, 0, 0, 0, 0, 0, 5, 0)),
 		"VXLAN, VLAN": p.UDPv6(50000, 8472, around(testnet.VLAN(inner, 5), 8, 0, 0, 0, 0, 0, 5, 0)),
+		"VXLAN, port": p.UDP(50000, 5000, around(inner, 8, 0, 0, 0, 0, 0, 5, 0)),
 		"VXLAN-GPE":   p.UDP(50000, 4790, around(packet, 0x0c, 0, 0, 1, 0, 0, 5, 0)),
 		"Geneve":      p.UDPv6(50000, 6081, around(inner, 1, 0, 0x65, 0x58, 0, 0, 5, 0, 0, 1, 2, 0)),
 		"GTP-U":       p.UDP(50000, 2152, around(packet, 0x34, 255, 0, size+8, 0, 0, 0, 7, 0, 1, 0, 0x85, 1, 0, 9, 0)),

@@ -65,6 +65,10 @@ type Options struct {
 	// otherwise only see the ports right after IPv6's first header.
 	Fragments bool
 
+	// VXLANPort is a UDP port at which the words vxlan and inner expect VXLAN, too; 0 = none. They
+	// always do at 4789, and inner at 8472.
+	VXLANPort uint16
+
 	// Unoptimised skips the optimiser, as tcpdump -O does. The program is longer and matches the
 	// same packets. An expression that matches no packet is then no error.
 	Unoptimised bool
@@ -132,7 +136,7 @@ func matchesNone() []bpf.RawInstruction { return []bpf.RawInstruction{{Op: cbpf.
 func compile(text string, o Options) []bpf.RawInstruction {
 	tree := syntax.Parse(text)
 	names.Resolve(tree, o.Resolver)
-	first := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Fragments: o.Fragments, Link: headers.LinkOf(o.LinkType)})
+	first := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: uint32(o.VXLANPort), Link: headers.LinkOf(o.LinkType)})
 	if !o.Unoptimised {
 		first = optimise.Graph(first)
 		if first.Last.Code == cbpf.RetK && first.Last.K == 0 {

@@ -16,7 +16,7 @@ import (
 // compileFor compiles for a test with the expression's meaning.
 func compileFor(expr string, m filtertest.Meaning, unoptimised bool) ([]bpf.RawInstruction, error) {
 	return CompileRaw(expr, Options{Resolver: filtertest.Resolver{}, Netmask: m.Netmask, Outbound: m.Outbound, VLANAware: m.VLANAware, Fragments: m.Fragments,
-		LinkType: headers.LinkNumbers[m.Link], Unoptimised: unoptimised})
+		VXLANPort: m.VXLANPort, LinkType: headers.LinkNumbers[m.Link], Unoptimised: unoptimised})
 }
 
 // meansSame compares both programs of an expression with its meaning, on packets. It returns false
@@ -100,6 +100,7 @@ func TestMeaning(t *testing.T) {
 		}
 		pkts := someCuts(m.Link, seed)
 		if seed%4 == 1 {
+			m.VXLANPort = []uint16{0, 2152, 5000}[seed/4%3]
 			expr, pkts = g.Inner(2), slices.Concat(g.Carriers(m.Link, 60), pkts[:len(pkts)/8])
 		}
 		if meansSame(t, expr, m, pkts) {

@@ -22,6 +22,7 @@ type Options struct {
 	Outbound  bool   // compile for sent packets
 	VLANAware bool
 	Fragments bool
+	VXLANPort uint32 // another one; 0 = none
 	Link      headers.Link
 }
 
@@ -32,6 +33,7 @@ type generator struct {
 	outbound  bool
 	hasMask   bool
 	fragments bool
+	vxlanPort uint32
 
 	outer  headers.Link // the link type of the packet's first header
 	whole  place        // the beginning of the packet
@@ -90,7 +92,7 @@ func (o offset) plus(k uint32) offset {
 
 // newGenerator makes a generator for frames with shift bytes of VLAN tags after their addresses.
 func newGenerator(o Options, shift uint32) *generator {
-	g := &generator{outbound: o.Outbound, fragments: o.Fragments, outer: o.Link}
+	g := &generator{outbound: o.Outbound, fragments: o.Fragments, vxlanPort: o.VXLANPort, outer: o.Link}
 	g.place = place{linktype: offset{constant: 12 + shift}, payload: offset{constant: 14 + shift}, toNetworkNoSNAP: snapLength}
 	switch o.Link {
 	case headers.Cooked:

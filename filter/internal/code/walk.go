@@ -202,10 +202,13 @@ func (s *step) udp() *Block {
 	vxlan := ifSet(s.at(header, cbpf.SizeB), 0x08, frame, s.end)
 	gpe := choose(s.at(header+3, cbpf.SizeB), s.end, way{1, is(names.EtherIP)}, way{2, is(names.EtherIP6)}, way{3, frame}, way{5, is(names.EtherMPLS)})
 	gpe = ifSet(s.at(header, cbpf.SizeB), 0x04, gpe, s.end)
-	ports := choose(s.at(2, cbpf.SizeH), s.end, way{names.VXLANPort, vxlan}, way{names.VXLANOldPort, vxlan}, way{names.VXLANGPEPort, gpe},
-		way{names.GenevePort, s.geneveHeader(header)}, way{names.GTPPort, s.gtp(header)},
-		way{names.MPLSPort, s.carries(names.EtherMPLS, s.advance(header)...)})
-	return s.ifReaches(header+8, ports)
+	ways := []way{{names.VXLANPort, vxlan}, {names.VXLANOldPort, vxlan}, {names.VXLANGPEPort, gpe},
+		{names.GenevePort, s.geneveHeader(header)}, {names.GTPPort, s.gtp(header)},
+		{names.MPLSPort, s.carries(names.EtherMPLS, s.advance(header)...)}}
+	if s.vxlanPort != 0 {
+		ways = append([]way{{s.vxlanPort, vxlan}}, ways...)
+	}
+	return s.ifReaches(header+8, choose(s.at(2, cbpf.SizeH), s.end, ways...))
 }
 
 // geneveHeader reads the header of Geneve, with options.

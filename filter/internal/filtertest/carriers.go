@@ -125,7 +125,7 @@ func (g Grammar) inIP(p layer) (protocol byte, payload []byte) {
 	}
 	switch next := map[uint16]byte{names.EtherIP: 1, names.EtherIP6: 2, names.EtherMPLS: 5}[p.typ]; {
 	case g.IntN(4) > 0:
-		return 17, g.udp([]uint16{4789, 8472}[g.IntN(2)], Frame([]byte{8, 0, 0, 0, 0, 0, byte(g.IntN(7)), 0}, p.frame(g)))
+		return 17, g.udp([]uint16{4789, 4789, 8472, 5000}[g.IntN(4)], Frame([]byte{8, 0, 0, 0, 0, 0, byte(g.IntN(7)), 0}, p.frame(g)))
 	case next > 0:
 		return 17, g.udp(4790, Frame([]byte{0x0c, 0, 0, next, 0, 0, 5, 0}, p.data))
 	default:

@@ -52,7 +52,7 @@ func (w *walk) first(shift uint32) packet {
 func (w *walk) inner(x syntax.Expr) bool {
 	place, around := w.place, w.packet
 	defer func() { w.place, w.packet = place, around }()
-	for p, ok := around.inside(w.pkt); ok && p.depth <= deepest; p, ok = p.inside(w.pkt) {
+	for p, ok := around.inside(w.pkt, w.VXLANPort); ok && p.depth <= deepest; p, ok = p.inside(w.pkt, w.VXLANPort) {
 		w.packet = p
 		header, body := uint64(p.at-14), uint64(p.at)
 		w.place = placeIn(p, header, body)
@@ -69,8 +69,9 @@ func placeIn(p packet, header, body uint64) place {
 
 // A content is what is left of a packet behind the headers that were read.
 type content struct {
-	pkt []byte
-	at  int
+	pkt   []byte
+	at    int
+	vxlan uint16 // another port of VXLAN
 }
 
 // nothing is the panic of a header that is cut off, or that carries no packet.
@@ -93,7 +94,7 @@ func must(ok bool) {
 }
 
 // inside returns the packet that a packet carries, if there is one.
-func (p packet) inside(pkt []byte) (carried packet, ok bool) {
+func (p packet) inside(pkt []byte, vxlan uint16) (carried packet, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			if _, is := r.(nothing); !is {
@@ -102,7 +103,7 @@ func (p packet) inside(pkt []byte) (carried packet, ok bool) {
 			carried, ok = packet{}, false
 		}
 	}()
-	c := &content{pkt, p.at}
+	c := &content{pkt, p.at, vxlan}
 	switch p.typ {
 	case 0x800:
 		carried = c.ipv4()
@@ -123,7 +124,7 @@ func (p packet) inside(pkt []byte) (carried packet, ok bool) {
 		return packet{}, false
 	}
 	// It is at least a byte long, and an IP header is whole.
-	body := &content{pkt, carried.at}
+	body := &content{pkt: pkt, at: carried.at}
 	body.take(map[uint32]int{0x800: 20, 0x86dd: 40}[carried.typ])
 	must(carried.at < len(pkt))
 	carried.depth = p.depth + 1
@@ -243,6 +244,9 @@ func (c *content) gre() packet {
 
 // tunnel reads a header over UDP, of which h has the first 8 bytes.
 func (c *content) tunnel(port uint16, h []byte) packet {
+	if c.vxlan != 0 && port == c.vxlan {
+		port = 4789
+	}
 	switch port {
 	case 4789, 8472:
 		must(h[0]&8 != 0)

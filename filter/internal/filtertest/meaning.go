@@ -20,6 +20,7 @@ type Meaning struct {
 	Outbound  bool
 	VLANAware bool
 	Fragments bool
+	VXLANPort uint16
 
 	tree syntax.Expr
 }
@@ -218,7 +219,8 @@ func (w *walk) tunnel(port, mask, value uint32, s *syntax.Special, live bool) (a
 	}
 	is := func(udp uint64) bool {
 		at = udp + 8
-		return w.number(udp+2, 2) == port && w.number(at, 1)&mask == value && (!s.Has || w.number(at+4, 4)>>8 == s.Arg)
+		to := w.number(udp+2, 2)
+		return (to == port || port == 4789 && w.VXLANPort != 0 && to == uint32(w.VXLANPort)) && w.number(at, 1)&mask == value && (!s.Has || w.number(at+4, 4)>>8 == s.Arg)
 	}
 	if w.linkIs(0x800) && w.net(9, 1) == 17 && w.firstFragment() && is(w.ipv4Body()) {
 		return at, true
