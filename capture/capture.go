@@ -147,8 +147,8 @@ type Options struct {
 	Filter    string
 	VLANAware bool
 
-	// VXLANPort is a UDP port at which the words vxlan and inner of the filter expect VXLAN, besides
-	// 4789 and, for inner, 8472; 0 = none.
+	// VXLANPort is a UDP port at which the words vxlan and inner of the filter expect VXLAN, too;
+	// 0 = none. They always do at 4789, and inner at 8472.
 	VXLANPort uint16
 
 	// Fragments lets the filter decide about a datagram of IP as a whole: later fragments, which
