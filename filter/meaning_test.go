@@ -72,7 +72,7 @@ func TestMeaning(t *testing.T) {
 	}
 	g := filtertest.NewGrammar(1)
 	for l := range allCuts() {
-		for _, aware := range []bool{false, true} {
+		for _, aware := range []bool{false, true}[:1+1/(l+1)] { // both for Ethernet
 			m := filtertest.Meaning{Netmask: filtertest.AnyMask, Link: headers.Link(l), VLANAware: aware}
 			carriers := g.Carriers(m.Link, 400)
 			for _, expr := range filtertest.Inner {
@@ -99,8 +99,8 @@ func TestMeaning(t *testing.T) {
 			expr = g.Contradiction(3)
 		}
 		pkts := someCuts(m.Link, seed)
-		if seed%4 == 1 {
-			m.VXLANPort = []uint16{0, 2152, 5000}[seed/4%3]
+		if seed%12 == 1 {
+			m.VXLANPort = []uint16{0, 2152, 5000}[seed/12%3]
 			expr, pkts = g.Inner(2), slices.Concat(g.Carriers(m.Link, 60), pkts[:len(pkts)/8])
 		}
 		if meansSame(t, expr, m, pkts) {

@@ -37,7 +37,7 @@ type generator struct {
 
 	outer  headers.Link // the link type of the packet's first header
 	whole  place        // the beginning of the packet
-	walked bool         // the walk for inner comes before this part of the expression
+	walked bool         // the walk for inner, if it is needed, comes before this part of the expression
 	place
 
 	used, touched [cbpf.ScratchWords]bool // in use now; ever used
@@ -124,7 +124,7 @@ func Generate(root syntax.Expr, o Options) (first *Block) {
 		b, begin = generateTagged(root, o)
 	} else {
 		g := newGenerator(o, 0)
-		if usesInner(root) {
+		if g.walked = !usesInner(root); !g.walked {
 			g.reserveLevels()
 		}
 		b = g.expr(root)
@@ -148,9 +148,10 @@ func generateTagged(root syntax.Expr, o Options) (b *Block, begin []*Stmt) {
 	}
 	for depth := range uint32(3) {
 		g := newGenerator(o, 4*depth)
+		g.walked = true
 		if inner {
 			g.reserveLevels()
-			g.walked, g.level = true, int(min(depth, 1)) // the first level of the walk is behind the tags
+			g.level = int(min(depth, 1)) // the first level of the walk is behind the tags
 		}
 		here := g.expr(root)
 		begin = append(begin, g.begin...)
