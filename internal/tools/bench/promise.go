@@ -141,7 +141,7 @@ func (r *results) promises() (all []promise) {
 		limit   float64
 	}{{"", shortSize, 15}, {throughName, vxlanSize, 60}} {
 		without := r.cost(noMatchName+c.through, r.preferred(), c.size)
-		add("filter with inner"+c.through+": added to one without", "%.1f ns", most(c.limit),
+		add("inner"+c.through+": added to a filter without", "%.1f ns", most(c.limit),
 			r.cost(innerName+c.through, r.preferred(), c.size)-without)
 	}
 	for _, transport := range transports {
