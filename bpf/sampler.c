@@ -9,6 +9,8 @@
  *
  *	seen = filtered_out + not_sampled + lost + sampled
  *
+ * The rest of an entry's account, if there is one, are entries that waited for an exit in vain.
+ *
  * Each program can also run companions. These are other people's programs; they see every packet
  * that the account counts as seen.
  */
@@ -32,6 +34,7 @@
 #include "include/record.h"
 #include "include/traced.h"
 #include "include/verdict.h"
+#include "include/wait.h"
 
 /* These keep the types in BTF, for bpf2go. */
 struct facts *const facts_type;
@@ -839,7 +842,7 @@ static __always_inline void sample_entry(struct xdp_buff *xdp, struct passage *p
 }
 
 /*
- * note_entered is the last step at an entry, and run_time_of the first at an exit, so that our own
+ * note_entered is the last step at an entry, and run_time_since the first at an exit, so that our own
  * work is not part of the traced program's run time. The kernel's own way to and from our programs
  * is part of it, which takes some 50 ns.
  */
@@ -850,9 +853,9 @@ static __always_inline void note_entered(struct passage *passage)
 }
 
 /* A branch for a time above 32 bits would make the verifier check twice as much. */
-static __always_inline __u32 run_time_of(const struct passage *passage)
+static __always_inline __u32 run_time_since(__u64 entered)
 {
-	__u64 ns = bpf_ktime_get_ns() - passage->entered;
+	__u64 ns = bpf_ktime_get_ns() - entered;
 	__u64 is_more = ((ns >> 32) + 0xffffffff) >> 32;
 
 	return ns | -is_more;
@@ -904,7 +907,7 @@ static __always_inline void sample_exit(struct xdp_buff *xdp, struct passage *pa
 	account->seen++;
 	passage->decision = UNDECIDED;
 	if (decision == KEEP) {
-		run_time = run_time_of(passage);
+		run_time = run_time_since(passage->entered);
 		if (!is_slow_enough(run_time) || !is_wanted(returned))
 			decision = FILTERED_OUT;
 		else if (!recording_entry)
@@ -937,6 +940,211 @@ int BPF_PROG(xdpcap_fexit, struct xdp_buff *xdp, int returned)
 		sample_exit(xdp, passage, account, returned);
 	else
 		passage->decision = UNDECIDED;
+	if (accompanied)
+		run_last(ctx);
+	return 0;
+}
+
+/*
+ * hold_entry makes the record of an entry that waits for its exit. Only the first buffer of a packet
+ * can be copied here. Nothing but `seen` is counted: the exit may interrupt this program, and counts
+ * what has become of the entry.
+ */
+static __always_inline struct wait *hold_entry(void *ctx, struct xdp_buff *xdp,
+					       struct passage *passage, struct account *account)
+{
+	__u64 packet = 0;
+
+	passage->packets++;
+	account->seen++;
+	bpf_get_func_arg(ctx, 0, &packet);
+	int level = enter_level(packet, (__u64)arrival << 32 | hook);
+	struct wait *wait = wait_at(find_waits(), level);
+	struct image *image = find_image(account->cpu, level);
+
+	if (!wait)
+		return NULL;
+	wait->number = passage->packets;
+	wait->decision = is_filtered_out(xdp, XDP_BUFF, account) ? FILTERED_OUT : KEEP;
+	if (wait->decision != KEEP || !image)
+		return wait;
+	__u64 length = xdp->data_end - xdp->data, wire_len = length_of(xdp);
+	__u64 most = length_to_keep(xdp, XDP_BUFF, wire_len);
+
+	if (length > most)
+		length = most;
+	image->facts = (struct facts){
+		.wire_len = wire_len,
+		.verdict = NO_VERDICT,
+		.id = make_id(account->cpu, passage->packets),
+		.queue = xdp->rxq->queue_index,
+	};
+	asm volatile("" : "+r"(length));
+	if (length > image_room)
+		length = image_room;
+	if (bpf_probe_read_kernel(image->bytes, length, xdp->data))
+		length = 0;
+	image->facts.length = length;
+	return wait;
+}
+
+/* xdpcap_hold is xdpcap_fentry if packets are chosen by what the traced program decides. */
+SEC("fentry/xdp")
+int BPF_PROG(xdpcap_hold, struct xdp_buff *xdp)
+{
+	struct passage *passage = find_passage(xdp);
+	struct account *account = find_account();
+	struct wait *wait;
+
+	if (!passage || !account || is_closed())
+		return 0;
+	if (accompanied)
+		run_first(ctx);
+	wait = hold_entry(ctx, xdp, passage, account);
+	if (accompanied)
+		run_last(ctx);
+	if (wait)
+		wait->entered = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* image_time is the stamp of an entry: when it came in. */
+static __always_inline __u64 image_time(const struct wait *wait)
+{
+	return stamping == EVERY_TICK ? bpf_ktime_get_coarse_ns() : wait->entered;
+}
+
+static __always_inline bool send_image_by_ring(const struct account *account, struct image *image,
+					       __u64 length, __u64 time)
+{
+	struct ring *ring = find_ring(account->cpu);
+
+	if (!ring)
+		return false;
+	__u64 size = sizeof(image->facts) + length;
+	void *to = reserve(ring, size);
+
+	if (!to)
+		return false;
+	complete(&image->facts, account, length, time);
+	if (bpf_probe_read_kernel(to, size, image)) {
+		cancel(ring);
+		return false;
+	}
+	publish(ring, size);
+	return true;
+}
+
+static __always_inline bool send_image_by_perf(void *ctx, const struct account *account,
+					       struct image *image, __u64 length, __u64 time)
+{
+	struct ring *shown = ring_size ? show_other(account->cpu) : NULL;
+
+	if (length > PERF_MAX_SAMPLE_SIZE)
+		length = PERF_MAX_SAMPLE_SIZE;
+	complete(&image->facts, account, length, time);
+	long error = bpf_perf_event_output(ctx, &samples, BPF_F_CURRENT_CPU, image,
+					   sizeof(image->facts) + length);
+
+	if (shown)
+		hide_other(shown);
+	return !error;
+}
+
+/* emit_image sends the record of an entry, and counts it. */
+static __always_inline void emit_image(void *ctx, struct account *account, const struct wait *wait,
+				       struct image *image)
+{
+	__u64 length = image->facts.length, time = image_time(wait);
+	bool sent;
+
+	if (length > image_room)
+		length = image_room;
+	if (ring_size && !(interruptible && is_filling(account->cpu)))
+		sent = send_image_by_ring(account, image, length, time);
+	else
+		sent = send_image_by_perf(ctx, account, image, length, time);
+	if (sent) {
+		account->sampled++;
+		return;
+	}
+	account->lost++;
+	if (!one_in)
+		account->missed += account->weight;
+}
+
+/* tell_end adds to an entry's record what is else in that of the exit, if that is not recorded. */
+static __always_inline void tell_end(struct xdp_buff *xdp, struct image *image, __u32 returned,
+				     __u32 run_time)
+{
+	image->facts.verdict = returned;
+	image->facts.to = find_outlet(xdp, returned);
+	image->facts.run_time = run_time;
+	image->facts.reason = given_reason(returned);
+}
+
+/* decide_at_exit decides about both images of a packet, by one account. */
+static __always_inline enum decision decide_at_exit(struct xdp_buff *xdp, const struct wait *wait,
+						    struct account *account, __u32 returned,
+						    __u32 run_time)
+{
+	if (wait->decision != KEEP || !is_slow_enough(run_time) || !is_wanted(returned))
+		return FILTERED_OUT;
+	return is_sampled(xdp, XDP_BUFF, account, returned) ? KEEP : NOT_SAMPLED;
+}
+
+/* The account of the entry is before that of the exit, or is `account` if exits are not recorded. */
+static __always_inline void release_entry(void *ctx, struct xdp_buff *xdp, struct account *account,
+					  int level, __u32 returned)
+{
+	__u32 before = source - recording_exit;
+	struct wait *wait = wait_at(find_waits(), level);
+	struct account *of_entry = bpf_map_lookup_elem(&accounts, &before);
+
+	if (!wait || !of_entry)
+		return;
+	__u32 run_time = run_time_since(wait->entered);
+	enum decision decision = decide_at_exit(xdp, wait, account, returned, run_time);
+
+	if (!one_in)
+		of_entry->weight = account->weight;
+	if (is_to_be_sent(of_entry, decision)) {
+		struct image *image = find_image(of_entry->cpu, level);
+
+		if (image && !recording_exit)
+			tell_end(xdp, image, returned, run_time);
+		if (image)
+			emit_image(ctx, of_entry, wait, image);
+		else
+			of_entry->lost++;
+	}
+	if (!recording_exit)
+		return;
+	account->seen++;
+	if (is_to_be_sent(account, decision))
+		emit_traced(xdp, account, wait->number, returned, run_time);
+}
+
+/*
+ * xdpcap_release is xdpcap_fexit behind xdpcap_hold. An exit without an entry belongs to no
+ * capture.
+ */
+SEC("fexit/xdp")
+int BPF_PROG(xdpcap_release, struct xdp_buff *xdp, int returned)
+{
+	struct account *account;
+	__u64 packet = 0;
+
+	if (accompanied)
+		run_first(ctx);
+	account = find_account();
+	bpf_get_func_arg(ctx, 0, &packet);
+	int level = find_level(packet, (__u64)arrival << 32 | hook);
+
+	if (!account || level < 0)
+		return 0;
+	release_entry(ctx, xdp, account, level, returned);
+	leave_level(level);
 	if (accompanied)
 		run_last(ctx);
 	return 0;
