@@ -960,10 +960,11 @@ static __always_inline struct wait *hold_entry(void *ctx, struct xdp_buff *xdp,
 	bpf_get_func_arg(ctx, 0, &packet);
 	int level = enter_level(packet, (__u64)arrival << 32 | hook);
 	struct wait *wait = wait_at(find_waits(), level);
-	struct image *image = find_image(account->cpu, level);
 
 	if (!wait)
 		return NULL;
+	struct image *image = find_image(account->cpu, level);
+
 	wait->number = passage->packets;
 	wait->decision = is_filtered_out(xdp, XDP_BUFF, account) ? FILTERED_OUT : KEEP;
 	if (wait->decision != KEEP || !image)
@@ -1008,14 +1009,24 @@ int BPF_PROG(xdpcap_hold, struct xdp_buff *xdp)
 	return 0;
 }
 
-/* image_time is the stamp of an entry: when it came in. */
-static __always_inline __u64 image_time(const struct wait *wait)
+/* entry_source is the source of entries: before that of exits, if exits are recorded. */
+static __always_inline __u32 entry_source(void)
 {
-	return stamping == EVERY_TICK ? bpf_ktime_get_coarse_ns() : wait->entered;
+	return source - recording_exit;
+}
+
+/* complete_image is complete for an entry. Its stamp says when the packet came in. */
+static __always_inline void complete_image(struct image *image, const struct account *account,
+					   __u64 length, const struct wait *wait)
+{
+	__u64 time = stamping == EVERY_TICK ? bpf_ktime_get_coarse_ns() : wait->entered;
+
+	complete(&image->facts, account, length, time);
+	image->facts.source = entry_source();
 }
 
 static __always_inline bool send_image_by_ring(const struct account *account, struct image *image,
-					       __u64 length, __u64 time)
+					       __u64 length, const struct wait *wait)
 {
 	struct ring *ring = find_ring(account->cpu);
 
@@ -1026,7 +1037,7 @@ static __always_inline bool send_image_by_ring(const struct account *account, st
 
 	if (!to)
 		return false;
-	complete(&image->facts, account, length, time);
+	complete_image(image, account, length, wait);
 	if (bpf_probe_read_kernel(to, size, image)) {
 		cancel(ring);
 		return false;
@@ -1036,13 +1047,14 @@ static __always_inline bool send_image_by_ring(const struct account *account, st
 }
 
 static __always_inline bool send_image_by_perf(void *ctx, const struct account *account,
-					       struct image *image, __u64 length, __u64 time)
+					       struct image *image, __u64 length,
+					       const struct wait *wait)
 {
 	struct ring *shown = ring_size ? show_other(account->cpu) : NULL;
 
 	if (length > PERF_MAX_SAMPLE_SIZE)
 		length = PERF_MAX_SAMPLE_SIZE;
-	complete(&image->facts, account, length, time);
+	complete_image(image, account, length, wait);
 	long error = bpf_perf_event_output(ctx, &samples, BPF_F_CURRENT_CPU, image,
 					   sizeof(image->facts) + length);
 
@@ -1055,15 +1067,15 @@ static __always_inline bool send_image_by_perf(void *ctx, const struct account *
 static __always_inline void emit_image(void *ctx, struct account *account, const struct wait *wait,
 				       struct image *image)
 {
-	__u64 length = image->facts.length, time = image_time(wait);
+	__u64 length = image->facts.length;
 	bool sent;
 
 	if (length > image_room)
 		length = image_room;
 	if (ring_size && !(interruptible && is_filling(account->cpu)))
-		sent = send_image_by_ring(account, image, length, time);
+		sent = send_image_by_ring(account, image, length, wait);
 	else
-		sent = send_image_by_perf(ctx, account, image, length, time);
+		sent = send_image_by_perf(ctx, account, image, length, wait);
 	if (sent) {
 		account->sampled++;
 		return;
@@ -1093,11 +1105,11 @@ static __always_inline enum decision decide_at_exit(struct xdp_buff *xdp, const 
 	return is_sampled(xdp, XDP_BUFF, account, returned) ? KEEP : NOT_SAMPLED;
 }
 
-/* The account of the entry is before that of the exit, or is `account` if exits are not recorded. */
+/* release_entry ends a wait. `account` is that of entries if exits are not recorded. */
 static __always_inline void release_entry(void *ctx, struct xdp_buff *xdp, struct account *account,
 					  int level, __u32 returned)
 {
-	__u32 before = source - recording_exit;
+	__u32 before = entry_source();
 	struct wait *wait = wait_at(find_waits(), level);
 	struct account *of_entry = bpf_map_lookup_elem(&accounts, &before);
 

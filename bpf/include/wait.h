@@ -146,9 +146,18 @@ __noinline int enter_level(__u64 packet, __u64 owner)
 	return level;
 }
 
+/*
+ * wait_at returns NULL for a level of -1. The verifier wants the bounds of what is added to an
+ * address in that very register, so they are hidden from the compiler, which would move them.
+ */
 static __always_inline struct wait *wait_at(struct waits *w, int level)
 {
-	return w && level >= 0 && level < MAX_WAITS ? &w->stack[level] : NULL;
+	if (!w || level < 0)
+		return NULL;
+	__u64 at = level;
+
+	asm volatile("" : "+r"(at));
+	return &w->stack[at & (MAX_WAITS - 1)];
 }
 
 #endif
