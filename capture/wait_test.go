@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -25,6 +26,13 @@ func TestEntryWithoutExit(t *testing.T) {
 			target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.Waiting)
 			must(t, err)
 			defer target.Close()
+			other, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+				Type: ebpf.Tracing, AttachType: ebpf.AttachTraceFEntry, License: "GPL",
+				AttachTarget: target.Program(), AttachTo: string(testnet.Waiting),
+				Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
+			})
+			must(t, err)
+			defer other.Close()
 			o := Options{Interfaces: []string{pair.RxName}, Hooks: hooks, Verdicts: []Verdict{Pass}}
 			s := openAt(t, pair.Rx, o)
 			sent := make(chan struct{})
@@ -36,11 +44,12 @@ func TestEntryWithoutExit(t *testing.T) {
 				n, err := target.Packets()
 				return n > 0 || err != nil
 			})
-			other := openAt(t, pair.Rx, Options{Interfaces: []string{pair.RxName}})
+			tracing, err := link.AttachTracing(link.TracingOptions{Program: other})
+			must(t, err)
+			defer tracing.Close()
 			must(t, target.OpenGate())
 			<-sent
 			testnet.Send(t, pair, testnet.UDPFrame(testnet.MinFrame, 1))
-			must(t, other.Close())
 			s.Stop()
 			m, account := s.run(t)
 			want := Accounts{{Seen: 2, FilteredOut: 1, Undecided: 1, Captured: 1, Bytes: testnet.MinFrame}}
