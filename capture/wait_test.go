@@ -90,8 +90,8 @@ func testEntriesInterrupted(t *testing.T, transport Transport) {
 	context := [6]uint32{0, uint32(len(outer)), 0, uint32(pair.RxIndex)} // of struct xdp_md
 	ran := make(chan error)
 	go func() {
-		ran <- pair.Rx.Do(func() error {
-			return machine.Quiet(0, func() error {
+		ran <- machine.Quiet(0, func() error {
+			return pair.Rx.Do(func() error {
 				_, err := target.Program().Run(&ebpf.RunOptions{Data: outer, Context: &context})
 				return err
 			})
