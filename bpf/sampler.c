@@ -956,7 +956,8 @@ static __always_inline struct wait *hold_entry(void *ctx, struct xdp_buff *xdp,
 	__u64 packet = 0;
 
 	passage->packets++;
-	account->seen++;
+	if (recording_entry)
+		account->seen++;
 	bpf_get_func_arg(ctx, 0, &packet);
 	int level = enter_level(packet, (__u64)arrival << 32 | hook);
 	struct wait *wait = wait_at(find_waits(), level);
@@ -967,7 +968,7 @@ static __always_inline struct wait *hold_entry(void *ctx, struct xdp_buff *xdp,
 
 	wait->number = passage->packets;
 	wait->decision = is_filtered_out(xdp, XDP_BUFF, account) ? FILTERED_OUT : KEEP;
-	if (wait->decision != KEEP || !image)
+	if (wait->decision != KEEP || !recording_entry || !image)
 		return wait;
 	__u64 length = xdp->data_end - xdp->data, wire_len = length_of(xdp);
 	__u64 most = length_to_keep(xdp, XDP_BUFF, wire_len);
@@ -989,7 +990,10 @@ static __always_inline struct wait *hold_entry(void *ctx, struct xdp_buff *xdp,
 	return wait;
 }
 
-/* xdpcap_hold is xdpcap_fentry if packets are chosen by what the traced program decides. */
+/*
+ * xdpcap_hold is xdpcap_fentry if packets are chosen by what the traced program decides. With a
+ * choice by its reasons, exits alone wait, too.
+ */
 SEC("fentry/xdp")
 int BPF_PROG(xdpcap_hold, struct xdp_buff *xdp)
 {
@@ -1095,41 +1099,63 @@ static __always_inline void tell_end(struct xdp_buff *xdp, struct image *image, 
 	image->facts.reason = given_reason(returned);
 }
 
+/* is_given_reason_wanted is is_reason_wanted for what the traced program says. */
+static __always_inline bool is_given_reason_wanted(__u32 returned)
+{
+	return !reading_reasons || !reason_count ||
+	       (is_dropped(returned) && is_reason_wanted(given_reason(returned)));
+}
+
 /* decide_at_exit decides about both images of a packet, by one account. */
 static __always_inline enum decision decide_at_exit(struct xdp_buff *xdp, const struct wait *wait,
 						    struct account *account, __u32 returned,
 						    __u32 run_time)
 {
-	if (wait->decision != KEEP || !is_slow_enough(run_time) || !is_wanted(returned))
+	if (wait->decision != KEEP || !is_slow_enough(run_time) || !is_wanted(returned) ||
+	    !is_given_reason_wanted(returned))
 		return FILTERED_OUT;
-	return is_sampled(xdp, XDP_BUFF, account, returned) ? KEEP : NOT_SAMPLED;
+	return decide(xdp, XDP_BUFF, account, returned);
+}
+
+/* release_image sends or discards the record of an entry. */
+static __always_inline void release_image(void *ctx, struct xdp_buff *xdp,
+					  const struct account *account, const struct wait *wait,
+					  int level, enum decision decision, __u32 returned,
+					  __u32 run_time)
+{
+	__u32 index = entry_source();
+	struct account *of_entry = bpf_map_lookup_elem(&accounts, &index);
+
+	if (!of_entry)
+		return;
+	if (!one_in)
+		of_entry->weight = account->weight;
+	if (!is_to_be_sent(of_entry, decision))
+		return;
+	struct image *image = find_image(of_entry->cpu, level);
+
+	if (!image) {
+		of_entry->lost++;
+		return;
+	}
+	if (!recording_exit)
+		tell_end(xdp, image, returned, run_time);
+	emit_image(ctx, of_entry, wait, image);
 }
 
 /* release_entry ends a wait. `account` is that of entries if exits are not recorded. */
 static __always_inline void release_entry(void *ctx, struct xdp_buff *xdp, struct account *account,
 					  int level, __u32 returned)
 {
-	__u32 before = entry_source();
 	struct wait *wait = wait_at(find_waits(), level);
-	struct account *of_entry = bpf_map_lookup_elem(&accounts, &before);
 
-	if (!wait || !of_entry)
+	if (!wait)
 		return;
 	__u32 run_time = run_time_since(wait->entered);
 	enum decision decision = decide_at_exit(xdp, wait, account, returned, run_time);
 
-	if (!one_in)
-		of_entry->weight = account->weight;
-	if (is_to_be_sent(of_entry, decision)) {
-		struct image *image = find_image(of_entry->cpu, level);
-
-		if (image && !recording_exit)
-			tell_end(xdp, image, returned, run_time);
-		if (image)
-			emit_image(ctx, of_entry, wait, image);
-		else
-			of_entry->lost++;
-	}
+	if (recording_entry)
+		release_image(ctx, xdp, account, wait, level, decision, returned, run_time);
 	if (!recording_exit)
 		return;
 	account->seen++;

@@ -180,9 +180,9 @@ func (o *Options) checkStackDrops() error {
 		return errors.New("StackDrops: what the stack throws away is that of Interfaces, or of all: the pattern * alone")
 	case o.StackDrops && len(o.Patterns) > 0 && o.ReasonMap != "":
 		return errors.New("ReasonMap: XDP programs are not looked at for what is lost at all interfaces: name an interface")
-	case !o.StackDrops && len(o.Reasons) > 0:
-		return errors.New("Reasons choose among the packets that the stack throws away")
-	case o.ReasonMap != "" && len(o.Reasons) > 0:
+	case !o.StackDrops && o.ReasonMap == "" && len(o.Reasons) > 0:
+		return errors.New("Reasons choose among the packets that the stack throws away, or with a ReasonMap among those that an XDP program drops")
+	case o.StackDrops && o.ReasonMap != "" && len(o.Reasons) > 0:
 		return errors.New("Reasons keep no packet of an XDP program, so there is none whose reason could be read from a map")
 	}
 	o.Reasons = slices.Clone(o.Reasons)

@@ -21,7 +21,8 @@ type TraceHook struct {
 	traced        Constants // which of the target's packets are recorded
 	atExit        bool      // Options.FilterAtExit
 
-	reasonMap string // Options.ReasonMap
+	reasonMap string   // Options.ReasonMap
+	reasons   []string // Options.Reasons, if they are those of the program; nil = all
 
 	// fentry decides which packets are recorded at entry and exit, so it is loaded even if only
 	// exits are recorded.
@@ -56,7 +57,10 @@ func newTraceHooks(p Point, o *Options) (hooks []Hook, err error) {
 		if slices.Contains(o.Hooks, packet.Exit) {
 			h.exit = h.newSource(p.Interface, packet.Exit)
 		}
-		if h.waits = o.AwaitsExits(); h.waits {
+		if o.choosesReasons() {
+			h.reasons = o.Reasons
+		}
+		if h.waits = o.AwaitsExits(); h.waits && h.entry != nil {
 			h.entry.AwaitsExit, h.entry.TellsExit = true, h.exit == nil
 		}
 		hooks = append(hooks, h)
@@ -116,6 +120,14 @@ func (h *TraceHook) Load(k *Sampler, first, index uint32) (err error) {
 		}
 		defer reasons.Close() // the loaded tracer holds a reference of its own
 		atExit.reasons = reasons
+		numbers, err := reasons.Parse(h.reasons)
+		if err != nil {
+			return err
+		}
+		if err := checkCount(len(numbers)); err != nil {
+			return err
+		}
+		maps.Copy(atExit.Own, reasonConstants(numbers))
 		told.ReasonText = func(r packet.Reason) string { return reasons.Reason(uint32(r)) }
 	}
 	h.fexit, err = h.loadTracer(k, atExit, h.exit)

@@ -125,7 +125,7 @@ func (o *Options) explainNoProgram(err error, flags *pflag.FlagSet) error {
 // checkHooks reads --rx-capture, and refuses what is not known at these hooks.
 func (o *Options) checkHooks(given func(flag string) bool) error {
 	// Only an exit has a verdict, a reason and a run time, or a packet as it leaves the program.
-	byEnd := given("verdict") || given("slower-than") || o.sample.verdicts != nil
+	byEnd := given("verdict") || given("slower-than") || o.sample.verdicts != nil || given("reason") && !o.session.StackDrops
 	if (byEnd || given("reason-map") && !o.session.StackDrops || o.filterAt == "exit" || o.recorder.atExit != needNothing) &&
 		!given("rx-capture") && o.session.HookMap == "" {
 		o.hookNames = []string{"exit"}

@@ -113,7 +113,7 @@ func (o *Options) packetFlags() []frame.Flag {
 		{Name: "drops", Value: &o.session.StackDrops,
 			Help: "instead of what the interface receives: take the packets that the network stack throws away later, with the kernel's reason and function; -i any takes those of all interfaces of this network namespace"},
 		{Name: "reason", Value: (*frame.List)(&o.session.Reasons), Complete: completeReason,
-			Help: "with --drops: keep only packets that are thrown away for these `reasons`: NO_SOCKET,SOCKET_RCVBUFF"},
+			Help: "with --drops: keep only packets that are thrown away for these `reasons`: NO_SOCKET,SOCKET_RCVBUFF; with --reason-map: those that the XDP program drops for its own reasons of these names or numbers"},
 		o.filter.FragmentsFlag(),
 		{Name: "filter-at", Value: &o.filterAt, Default: "entry", Words: []string{"entry", "exit"},
 			Help: "filter packets as they enter the XDP program (`entry`), or as they leave it (exit)",
