@@ -853,9 +853,9 @@ static __always_inline void note_entered(struct passage *passage)
 }
 
 /* A branch for a time above 32 bits would make the verifier check twice as much. */
-static __always_inline __u32 run_time_since(__u64 entered)
+static __always_inline __u32 run_time_since(const __u64 *entered)
 {
-	__u64 ns = bpf_ktime_get_ns() - entered;
+	__u64 ns = bpf_ktime_get_ns() - *entered;
 	__u64 is_more = ((ns >> 32) + 0xffffffff) >> 32;
 
 	return ns | -is_more;
@@ -907,7 +907,7 @@ static __always_inline void sample_exit(struct xdp_buff *xdp, struct passage *pa
 	account->seen++;
 	passage->decision = UNDECIDED;
 	if (decision == KEEP) {
-		run_time = run_time_since(passage->entered);
+		run_time = run_time_since(&passage->entered);
 		if (!is_slow_enough(run_time) || !is_wanted(returned))
 			decision = FILTERED_OUT;
 		else if (!recording_entry)
@@ -1151,7 +1151,7 @@ static __always_inline void release_entry(void *ctx, struct xdp_buff *xdp, struc
 
 	if (!wait)
 		return;
-	__u32 run_time = run_time_since(wait->entered);
+	__u32 run_time = run_time_since(&wait->entered);
 	enum decision decision = decide_at_exit(xdp, wait, account, returned, run_time);
 
 	if (recording_entry)

@@ -144,7 +144,7 @@ var more = []row{
 	// Tracing.
 	{pkg: "internal/systest/trace", tests: `TestMapPrograms TestTraceChoices TestPairs TestTraceKilled TestDispatcher TestLoader
 		TestReplacedMain TestTraceAnotherXdpcap TestOutlet TestSlowerThan TestSlowerTrigger
-		TestReasonMap TestImagesByVerdict`},
+		TestReasonMap TestReasonsChosen TestImagesByVerdict`},
 	{pkg: "internal/systest/read", tests: `TestFollowTraced`},
 	{pkg: "internal/systest/streams", tests: `TestSFlowDiscards`},
 	{pkg: "internal/systest/trace", only: "6.1", tests: `TestTraceOneOfSeveral TestVerdictThenSampling`},
