@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -63,6 +64,39 @@ func TestEntryWithoutExit(t *testing.T) {
 				if number, _ := testnet.Sequence(p.Data); number != 1 {
 					t.Errorf("packet %d at source %d", number, p.Source)
 				}
+			}
+		})
+	}
+}
+
+// An entry that waits has only the first buffer of a packet in several, and the exit has all of them.
+// Its time is when the packet came in.
+func TestEntryInSeveralBuffers(t *testing.T) {
+	t.Parallel()
+	testnet.RequireFentry(t)
+	for _, transport := range []Transport{TransportPerf, TransportRing} {
+		t.Run(transport.String(), func(t *testing.T) {
+			pair := testnet.MustPair(t, testnet.PairOptions{MTU: 9000})
+			target, err := testnet.AttachTarget(pair.Rx, pair.RxName, testnet.HookedFrags)
+			must(t, err)
+			defer target.Close()
+			s := openAt(t, pair.Rx, Options{Interfaces: []string{pair.RxName}, Hooks: []Hook{Entry, Exit}, Verdicts: []Verdict{Pass}, Transport: transport})
+			frame := testnet.UDPFrame(8000, 1)
+			testnet.Send(t, pair, frame)
+			s.Stop()
+			m, account := s.run(t)
+			if len(m.packets) != 2 || m.packets[0].Source != 0 || m.packets[1].Source != 1 {
+				t.Fatalf("%d packets, want the entry and the exit: %v", len(m.packets), account)
+			}
+			entry, exit := m.packets[0], m.packets[1]
+			if n := len(entry.Data); n == 0 || n >= len(frame) || !bytes.Equal(entry.Data, frame[:n]) || entry.WireLen != uint32(len(frame)) {
+				t.Errorf("the entry has %d bytes of %d", n, entry.WireLen)
+			}
+			if !bytes.Equal(exit.Data, frame) {
+				t.Errorf("the exit has %d bytes of %d", len(exit.Data), exit.WireLen)
+			}
+			if between := exit.Time - entry.Time; between < int64(exit.RunTime) {
+				t.Errorf("%d ns are between entry and exit, and the program ran %d", between, exit.RunTime)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -52,6 +53,44 @@ func TestImagesByVerdict(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// If a dispatcher and a program that it calls are traced together, a packet is in both at the same
+// time. Each has its own entry and exit.
+func TestImagesNested(t *testing.T) {
+	t.Parallel()
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	d := testnet.MustDispatcher(t, pair)
+	last := len(testnet.DispatcherComponents) - 1
+	outer, err := d.MainID()
+	testnet.Must(t, err)
+	inner, err := d.ID(last)
+	testnet.Must(t, err)
+	file := systest.TempFile(t)
+	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json", "--rx-capture", "entry,exit", "--verdict", "drop",
+		"--program", fmt.Sprint(outer), "--program", fmt.Sprint(inner))
+	systest.SendNumbered(t, pair, 2, 64)
+	s := systest.Account(t, p.Interrupt())
+	for _, own := range s.Interfaces {
+		if own.Seen != 2 || own.Captured != 2 {
+			t.Errorf("the account of %s at the %s: %+v", own.Program, own.Hook, own.AccountKeys)
+		}
+	}
+	images := make(map[uint64]string) // by packet id
+	for _, p := range systest.ReadTraced(t, file) {
+		number, _ := testnet.Sequence(p.Data)
+		images[p.Id] += fmt.Sprintf("%s %d ", p.Hook, number)
+	}
+	var got []string
+	for _, of := range images {
+		got = append(got, of)
+	}
+	slices.Sort(got)
+	want := []string{"fentry 0 fexit 0 ", "fentry 0 fexit 0 ", "fentry 1 fexit 1 ", "fentry 1 fexit 1 "}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

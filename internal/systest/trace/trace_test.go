@@ -336,6 +336,8 @@ func TestTailCall(t *testing.T) {
 		want int
 	}{
 		{[]string{"--rx-capture", "entry,exit"}, 2},
+		{[]string{"--rx-capture", "entry,exit", "--verdict", "pass"}, 2}, // by the called program
+		{[]string{"--rx-capture", "entry", "--verdict", "drop"}, 0},
 		{[]string{"--rx-capture", "exit", "--filter-at", "exit", "vlan"}, 1}, // by the called program
 		{[]string{"--program", systest.ProgramID(t, called)}, 0},
 	} {

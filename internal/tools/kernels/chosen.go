@@ -61,7 +61,7 @@ var more = []row{
 	{pkg: "capture", tests: `TestAlarm TestAlarmUnsure TestSilence TestInterrupted TestImmediate TestFilling
 		TestOpenChoosesRingsAgain TestRingsLater TestLossWithoutRing TestLossAtEnd TestSecondSession
 		TestBlindFromTheBeginning TestTracedHead TestPacketInsideAtEnd
-		TestEntryWithoutExit`},
+		TestEntryWithoutExit TestEntryInSeveralBuffers`},
 	{pkg: "capture/internal/ring", tests: `TestRingAlarm TestRingInterrupted TestRingLateCPU
 		TestRingExchange TestPerfRing TestPerfTransportCPUs TestSharedRing TestTransportAuto
 		TestRingsGone`},
@@ -144,7 +144,8 @@ var more = []row{
 	// Tracing.
 	{pkg: "internal/systest/trace", tests: `TestMapPrograms TestTraceChoices TestPairs TestTraceKilled TestDispatcher TestLoader
 		TestReplacedMain TestTraceAnotherXdpcap TestOutlet TestSlowerThan TestSlowerTrigger
-		TestReasonMap TestReasonsChosen TestImagesByVerdict`},
+		TestReasonMap TestReasonsChosen TestImagesByVerdict
+		TestImagesNested`},
 	{pkg: "internal/systest/read", tests: `TestFollowTraced`},
 	{pkg: "internal/systest/streams", tests: `TestSFlowDiscards`},
 	{pkg: "internal/systest/trace", only: "6.1", tests: `TestTraceOneOfSeveral TestVerdictThenSampling`},
