@@ -16,8 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// An entry whose exit the kernel skips, because another tracer is attached to the program meanwhile,
-// is undecided. The next packet, in the same memory, gets its own exit.
+// An entry whose exit the kernel skips, because another tracer is attached to the program
+// meanwhile, is undecided. The next packet, in the same memory, gets its own exit.
 func TestEntryWithoutExit(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -69,8 +69,8 @@ func TestEntryWithoutExit(t *testing.T) {
 	}
 }
 
-// An entry that waits has only the first buffer of a packet in several, and the exit has all of them.
-// Its time is when the packet came in.
+// An entry that waits has only the first buffer of a packet in several, and the exit has all of
+// them. Its time is when the packet came in.
 func TestEntryInSeveralBuffers(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -102,8 +102,8 @@ func TestEntryInSeveralBuffers(t *testing.T) {
 	}
 }
 
-// A packet that interrupts the traced program for another packet, on the same CPU, has its own entry
-// and exit, and so has the other one.
+// A packet that interrupts the traced program for another packet, on the same CPU, has its own
+// entry and exit, and so has the other one.
 func TestEntriesInterrupted(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -176,8 +176,8 @@ func testEntriesInterrupted(t *testing.T, transport Transport) {
 	}
 }
 
-// receiveOnFirstCPU attaches a program in generic mode to the interface that receives, whose packets
-// CPU 0 handles.
+// receiveOnFirstCPU attaches a program in generic mode to the interface that receives, whose
+// packets CPU 0 handles.
 func receiveOnFirstCPU(t *testing.T, pair *testnet.Pair, p *ebpf.Program) error {
 	l, err := link.AttachXDP(link.XDPOptions{Program: p, Interface: pair.RxIndex, Flags: link.XDPGenericMode})
 	if err != nil {

@@ -22,8 +22,8 @@ type Program struct {
 	unread uint64
 }
 
-// Settle counts as undecided the packets at an entry whose exits were not seen: they have been seen,
-// and nothing has become of them. The programs have ended.
+// Settle counts as undecided the packets at an entry whose exits were not seen: they have been
+// seen, and nothing has become of them. The programs have ended.
 func (p *Program) Settle() {
 	settled := p.FilteredOut + p.NotSampled + p.Lost - p.unread + p.Sent
 	if !p.AwaitsExit || p.Seen <= settled {

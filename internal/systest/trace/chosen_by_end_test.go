@@ -14,8 +14,8 @@ import (
 )
 
 // With entries, --verdict chooses both images of a packet: the one before the program has changed
-// it, and the one after. With entries alone these have the verdict. The account of each adds up, and
-// sampling chooses among the packets with the verdict.
+// it, and the one after. With entries alone these have the verdict. The account of each adds up,
+// and sampling chooses among the packets with the verdict.
 func TestImagesByVerdict(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)

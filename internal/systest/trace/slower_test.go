@@ -55,9 +55,10 @@ func readRunTimes(t *testing.T, file string) (all []uint32) {
 	return all
 }
 
-// --slower-than keeps exactly the packets for which the program ran at least this long. An entry has
-// the run time if exits are not recorded. It is a part of the filter: sampling chooses among the remaining packets. A packet for which the program
-// should run for a moment may take long on a busy machine, and is rightly kept then.
+// --slower-than keeps exactly the packets for which the program ran at least this long. An entry
+// has the run time if exits are not recorded. It is a part of the filter: sampling chooses among
+// the remaining packets. A packet for which the program should run for a moment may take long on a
+// busy machine, and is rightly kept then.
 func TestSlowerThan(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
