@@ -842,9 +842,9 @@ static __always_inline void sample_entry(struct xdp_buff *xdp, struct passage *p
 }
 
 /*
- * note_entered is the last step at an entry, and run_time_since the first at an exit, so that our own
- * work is not part of the traced program's run time. The kernel's own way to and from our programs
- * is part of it, which takes some 50 ns.
+ * note_entered is the last step at an entry, and run_time_since the first at an exit, so that our
+ * own work is not part of the traced program's run time. The kernel's own way to and from our
+ * programs is part of it, which takes some 50 ns.
  */
 static __always_inline void note_entered(struct passage *passage)
 {
@@ -946,9 +946,9 @@ int BPF_PROG(xdpcap_fexit, struct xdp_buff *xdp, int returned)
 }
 
 /*
- * hold_entry makes the record of an entry that waits for its exit. Only the first buffer of a packet
- * can be copied here. Nothing but `seen` is counted: the exit may interrupt this program, and counts
- * what has become of the entry.
+ * hold_entry makes the record of an entry that waits for its exit. Only the first buffer of a
+ * packet can be copied here. Nothing but `seen` is counted: the exit may interrupt this program,
+ * and counts what has become of the entry.
  */
 static __always_inline struct wait *hold_entry(void *ctx, struct xdp_buff *xdp,
 					       struct passage *passage, struct account *account)
