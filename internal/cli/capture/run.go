@@ -138,7 +138,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	}
 	r.namePods(&options)
 	if r.session, err = capture.Open(options); err != nil {
-		return r.o.explainNoProgram(err, cmd.Flags())
+		return r.o.explainUntraced(r.o.explainNoProgram(err, cmd.Flags()))
 	}
 	defer r.session.Close()
 	r.started = time.Now()
