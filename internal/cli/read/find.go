@@ -65,6 +65,7 @@ func (in *readInputs) inPeriod(p *period) (files []file.InputFile) {
 	for i, f := range in.files {
 		if spans[i] = spanOf(f, memory); spans[i] != nil {
 			latest = max(latest, spans[i].First)
+			p.see(spans[i].First, spans[i].Last)
 		}
 	}
 	if latest != 0 {
@@ -115,9 +116,7 @@ func sayPeriod(p *frame.Process, chosen []file.InputFile, all int) {
 		names = append(names, "...")
 	}
 	switch {
-	case len(chosen) == all:
-	case len(chosen) == 0:
-		frame.Say(p.Stderr, "none of %d files has packets of this time", all)
+	case len(chosen) == all || len(chosen) == 0: // period.missed says that none has
 	default:
 		frame.Say(p.Stderr, "%d of %d files may have packets of this time: %s", len(chosen), all, strings.Join(names, ", "))
 	}
