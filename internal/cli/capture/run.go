@@ -117,6 +117,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 		if err := r.openPrinter(); err != nil {
 			return err
 		}
+		r.o.json.explainLines(r.o)
 	}
 	if r.o.Rotate.PrintFiles {
 		if err := frame.CheckNotClosed("names", ">/dev/null"); err != nil {

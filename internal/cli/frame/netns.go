@@ -84,8 +84,8 @@ func usesNetwork(f *pflag.FlagSet) string {
 	return ""
 }
 
-// Where is --netns or --pod as it was given, after a space; "" = neither was.
-func (p *Process) Where() string { return p.where }
+// IsElsewhere reports whether --netns or --pod was given.
+func (p *Process) IsElsewhere() bool { return p.where != "" }
 
 // ListInterfaces is the command that lists the interfaces which this process can name.
 func (p *Process) ListInterfaces() string { return "xdpcap interfaces" + p.where }
