@@ -81,6 +81,7 @@ func TestFlagErrors(t *testing.T) {
 		{"latency --listen :0 --program lb", "--program needs a named interface: add -i " + some},
 		{"help statss", `there is no command "statss": did you mean xdpcap help stats?`},
 		{"help nosuch", `there is no command "nosuch": see xdpcap --help`},
+		{"help json", `there is no command "json": see docs/json.md, and xdpcap --help`},
 		{"man statss", `there is no command "statss": did you mean xdpcap man stats?`},
 		{"moniter", `"moniter" is neither a command nor a filter: did you mean xdpcap monitor?`},
 		{"lo", `"lo" is neither a command nor a filter: an interface is given as -i lo`},

@@ -95,8 +95,15 @@ func CheckCommand(root *cobra.Command, args []string, text string) error {
 	return nil
 }
 
+// pages are those of the documentation that people look up as help topics, because no command has
+// their name.
+var pages = []string{"files", "json", "kubernetes", "limits", "metrics", "privileges", "recorder", "streams", "tracing", "wireshark"}
+
 // UnknownCommand is the error of help and man for a word that is no command.
 func UnknownCommand(cmd *cobra.Command, word string) error {
+	if slices.Contains(pages, word) {
+		return fmt.Errorf("there is no command %q: see docs/%s.md, and xdpcap --help", word, word)
+	}
 	if meant := didYouMean(cmd.Root(), cmd.CommandPath(), word); meant != "" {
 		return fmt.Errorf("there is no command %q%s", word, meant)
 	}
