@@ -24,15 +24,15 @@ func WhichPackets(verdicts []string) string {
 	if verdicts != nil {
 		which, names = "which packets", strings.Join(verdicts, ",")
 	}
-	return which + ": xdpcap replay --program PROGRAM --yes -w v.pcapng FILE, then xdpcap read --verdict " + names +
-		" v.pcapng; how many are dropped: xdpcap drops -i IF"
+	return which + ": capture at the sender (-Q out -w FILE), then xdpcap replay --program PROGRAM --sent --yes -w v.pcapng FILE, then xdpcap read --verdict " +
+		names + " v.pcapng; how many are dropped: xdpcap drops -i IF"
 }
 
 // PassedAndDropped answers how many packets a program gets.
 const PassedAndDropped = "--at tc counts what it passes, xdpcap drops -i IF what it drops"
 
 // HowLong answers how long a program runs.
-const HowLong = "the mean: xdpcap latency -i IF --kernel-stats; the distribution over captured packets: xdpcap replay --program PROGRAM --yes FILE"
+const HowLong = "the mean: xdpcap latency -i IF --kernel-stats; the distribution over packets captured at the sender (-Q out -w FILE): xdpcap replay --program PROGRAM --sent --yes FILE"
 
 // Untraced gives an error of a kernel that refuses tracing what answers the command's question
 // without, in place of what remedies say; IF stands for the interface, PROGRAM for the program. ""
