@@ -81,6 +81,8 @@ func TestFlagErrors(t *testing.T) {
 		{"latency --listen :0 --program lb", "--program needs a named interface: add -i " + some},
 		{"help statss", `there is no command "statss": did you mean xdpcap help stats?`},
 		{"help nosuch", `there is no command "nosuch": see xdpcap --help`},
+		{"gather a.pcapng", "a.pcapng is a file, and no host: read it with xdpcap read a.pcapng"},
+		{"gather a.pcapng b.pcap.zst tcp", "a.pcapng, b.pcap.zst are files, and no hosts: read them with xdpcap read --align a.pcapng b.pcap.zst"},
 		{"help json", `there is no command "json": see docs/json.md, and xdpcap --help`},
 		{"man statss", `there is no command "statss": did you mean xdpcap man stats?`},
 		{"moniter", `"moniter" is neither a command nor a filter: did you mean xdpcap monitor?`},

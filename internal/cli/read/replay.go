@@ -86,7 +86,7 @@ func NewReplay(p *frame.Process) *cobra.Command {
 	cmd.Use, cmd.Short, cmd.Long, cmd.Example = "replay --program PROGRAM [flags] FILE... [filter]", "Run an XDP program on the packets of capture files", replayHelp, replayExamples
 	cmd.SuggestFor = []string{"bench", "run", "test"}
 	o.addReplayFlags(cmd)
-	o.choice.ofRun = "; those of this run: -w v.pcapng, then xdpcap read --verdict drop v.pcapng"
+	o.choice.replays = true
 	return cmd
 }
 
