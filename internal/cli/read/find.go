@@ -65,15 +65,21 @@ func (in *readInputs) inPeriod(p *period) (files []file.InputFile) {
 	for i, f := range in.files {
 		if spans[i] = spanOf(f, memory); spans[i] != nil {
 			latest = max(latest, spans[i].First)
-			p.see(spans[i].First, spans[i].Last)
 		}
 	}
 	if latest != 0 {
 		p.on(time.Unix(0, latest))
 	}
 	for i, f := range in.files {
-		if s := spans[i]; s == nil || p.overlaps(time.Unix(0, s.First).Add(-disorder), time.Unix(0, s.Last).Add(disorder)) {
+		s := spans[i]
+		if s == nil || p.overlaps(time.Unix(0, s.First).Add(-disorder), time.Unix(0, s.Last).Add(disorder)) {
 			files = append(files, f)
+			continue
+		}
+		if p.see(s.First); s.HasLast {
+			p.see(s.Last)
+		} else {
+			p.unread = true
 		}
 	}
 	return files

@@ -13,7 +13,8 @@ import (
 type period struct {
 	from, to moment
 
-	first, last int64 // times of packets in the files, as far as they are known; 0 = none is
+	first, last int64 // times of packets in the files, in nanoseconds since 1970; 0 = none is known
+	unread      bool  // there may be packets after the last
 	found       bool  // a packet is in the period
 }
 
@@ -91,18 +92,18 @@ func (p *period) has(nanoseconds int64) bool {
 	}
 	at := time.Unix(0, nanoseconds)
 	p.on(at)
-	p.see(nanoseconds, nanoseconds)
+	p.see(nanoseconds)
 	in := p.overlaps(at, at)
 	p.found = p.found || in
 	return in
 }
 
-// see widens the known times of packets.
-func (p *period) see(first, last int64) {
-	if p.first == 0 || first < p.first {
-		p.first = first
+// see adds the time of a packet.
+func (p *period) see(nanoseconds int64) {
+	if p.first == 0 || nanoseconds < p.first {
+		p.first = nanoseconds
 	}
-	p.last = max(p.last, last)
+	p.last = max(p.last, nanoseconds)
 }
 
 // missed says which times the packets of the files have, if none of them is in the period; ""
@@ -112,7 +113,11 @@ func (p *period) missed() string {
 		return ""
 	}
 	const layout = "2006-01-02 15:04:05"
-	return fmt.Sprintf("no packet is of this time: those of the files are from %s to %s", time.Unix(0, p.first).Format(layout), time.Unix(0, p.last).Format(layout))
+	text := "no packet is of this time: those of the files are from " + time.Unix(0, p.first).Format(layout)
+	if p.unread {
+		return text + " on"
+	}
+	return text + " to " + time.Unix(0, p.last).Format(layout)
 }
 
 // overlaps reports whether a part of the time from a first to a last moment is in the period.
