@@ -84,8 +84,9 @@ type Counts struct {
 
 	Conntrack Conntrack
 
-	// Untraced is why the interface's XDP program is not traced; nil = it is, or none runs. Freed says
-	// that what it drops is freed as buffers of the stack: then a Filter selects these packets, too.
+	// Untraced is why the interface's XDP program is not traced; nil = it is, or none runs. Freed
+	// says that what it drops is freed as buffers of the stack: then a Filter selects these
+	// packets, too.
 	Untraced error
 	Freed    bool
 

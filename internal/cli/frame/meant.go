@@ -29,8 +29,8 @@ var elsewhere = map[string]string{
 	"print": "xdpcap read FILES", "follow": "xdpcap read --follow FILES",
 }
 
-// flagsElsewhere are flags that other tools have, by name or letter, and what to say instead where a
-// command has the flag that is named, or any command if that is "". The first row counts.
+// flagsElsewhere are flags that other tools have, by name or letter, and what to say instead where
+// a command has the flag that is named, or any command if that is "". The first row counts.
 var flagsElsewhere = []struct{ flag, has, instead string }{
 	{"since", "from", "say --from"}, {"start", "from", "say --from"},
 	{"until", "to", "say --to"}, {"end", "to", "say --to"},
@@ -45,8 +45,8 @@ var flagsElsewhere = []struct{ flag, has, instead string }{
 	{"Y", "", "display filters are Wireshark's: see xdpcap help filter"},
 }
 
-// InsteadOfFlag is what to do instead of a flag that a command does not have, but other tools do; ""
-// = nothing is known.
+// InsteadOfFlag is what to do instead of a flag that a command does not have, but other tools do;
+// "" = nothing is known.
 func InsteadOfFlag(cmd *cobra.Command, flag string) string {
 	for _, row := range flagsElsewhere {
 		if row.flag == flag && (row.has == "" || cmd.Flags().Lookup(row.has) != nil) {
