@@ -147,6 +147,10 @@ type Options struct {
 	Filter    string
 	VLANAware bool
 
+	// VXLANPort is a UDP port at which the words vxlan and inner of the filter expect VXLAN, too;
+	// 0 = none. They always do at 4789, and inner at 8472.
+	VXLANPort uint16
+
 	// Fragments lets the filter decide about a datagram of IP as a whole: later fragments, which
 	// have no ports, go the way of their first one. Those whose first one was not seen, or is
 	// forgotten, are decided alone, and those that then do not match are Undecided. At most 16,384
@@ -320,7 +324,7 @@ func (o *Options) slotsPerHook() int {
 // probe returns the options of the programs and their hooks.
 func (o *Options) probe() *probe.Options {
 	p := &probe.Options{
-		Interfaces: o.Interfaces, Patterns: o.Patterns, Except: o.Except, Comes: o.follows(), Filter: o.Filter, VLANAware: o.VLANAware, Fragments: o.Fragments, FilterProgram: o.FilterProgram,
+		Interfaces: o.Interfaces, Patterns: o.Patterns, Except: o.Except, Comes: o.follows(), Filter: o.Filter, VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort, FilterProgram: o.FilterProgram,
 		At: o.At, NeedsXDP: o.needsXDP(), Mode: o.Mode, Direction: o.Direction,
 		HookMap: o.HookMap, Hooks: o.Hooks, Targets: o.Targets, StackDrops: o.StackDrops, Reasons: o.Reasons, ReasonMap: o.ReasonMap,
 		FilterAtExit: o.FilterAtExit, Sink: o.Sink, Stamp: o.Stamp, VLANRestore: o.VLANRestore, Hash: o.Hash,

@@ -31,6 +31,7 @@ type Options struct {
 	Filter           string
 	VLANAware        bool
 	Fragments        bool
+	VXLANPort        uint16
 	FilterProgram    []bpf.RawInstruction
 
 	At         At

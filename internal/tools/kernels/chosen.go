@@ -75,11 +75,11 @@ var more = []row{
 		TestPatternsBelowOthers TestPastEgress TestPatternsBelowRefused TestBridgeAndPorts TestSlotReused TestAtAuto`},
 	{pkg: "capture", tests: `TestStackDropsOfProgram TestStackDropsOfProgramInterrupted TestStackDropsRedirect
 		TestStackDropsAbove TestStackDropsIPv6 TestStackDropsOfCards TestStackDropsInterrupted
-		TestStackDropsChosen TestStackDropsAfterXDP TestStackDropsFragments
+		TestStackDropsChosen TestStackDropsInner TestStackDropsAfterXDP TestStackDropsFragments
 		TestStackDropsWithoutHeader TestStackDropsTagged`},
 
 	{pkg: "filter/ebpf", tests: `FuzzTranslate TestInline TestKernel TestRandomPrograms TestLargePacket TestManyHosts
-		TestLongestProgram`},
+		TestLongestProgram TestInner`},
 
 	{pkg: "internal/meter", tests: `TestActionQueues TestProtocolsAgreeWithGopacket
 		TestFlowBounds TestFlowTraffic TestFlowOverflow TestHotPath TestLongestPath
