@@ -194,7 +194,7 @@ func (m *Meter) Read() (Counts, error) {
 		if hook, err = m.hook.read(hook.dropped); err != nil {
 			return Counts{}, err
 		}
-		program = hook.runs
+		program, r.Untraced = hook.runs, hook.refused
 	}
 	r.add(r.Losses, Loss{Stage: XDP, Reason: xdp.Drop.String(), Where: hook.runs}, hook.dropped)
 	r.addEvidence(m, program)
