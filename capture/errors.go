@@ -29,8 +29,9 @@ var (
 	// ErrOtherProgram means that an interface does not run the program that Options.Targets names.
 	ErrOtherProgram = xdp.ErrOtherProgram
 	// ErrNeedsExit means that Options.Verdicts, Options.SlowerThan, Options.ReasonMap or
-	// Options.FilterAtExit is set without Exit in Options.Hooks.
-	ErrNeedsExit = errors.New("needs the exit of a traced program")
+	// Options.FilterAtExit is set without Exit in Options.Hooks, or with Entry where entries do not
+	// wait for exits: those of functions, and at tc.
+	ErrNeedsExit = probe.ErrNeedsExit
 	// ErrTraced means that Options.Sink or Options.Mode is set where a running program is traced.
 	ErrTraced = probe.ErrTraced
 	// ErrNoVerdict means that Options.Verdicts or Options.SampleVerdicts is set where a traced

@@ -80,7 +80,9 @@ func (a adaptive) Count(c *throttle.Counters) error {
 
 // Packets returns the session's packets, each valid until the next one, until ctx is done or
 // something else happens that would end Run. An error comes last, without a packet. Breaking out of
-// the loop leaves the session running. The caller must call Close in any case.
+// the loop leaves the session running: Accounts then still has the packets that were read last as
+// pending, and those that were not yielded never are. For exact accounts call Stop instead, and let
+// the loop end. The caller must call Close in any case.
 func (s *Session) Packets(ctx context.Context) iter.Seq2[*Packet, error] {
 	return func(yield func(*Packet, error) bool) {
 		defer context.AfterFunc(ctx, s.Stop)()

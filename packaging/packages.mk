@@ -27,7 +27,9 @@ ifneq ($(SETCAP),)
 	$(SUDO) setcap cap_bpf,cap_net_admin,cap_perfmon+ep $(DESTDIR)$(PREFIX)/bin/xdpcap
 endif
 
-uninstall: stage ## remove what make install has placed, given the same PREFIX and DESTDIR
+uninstall: ## remove what make install has placed, given the same PREFIX and DESTDIR
+	@[ -x $(BIN) ] || install -D $(DESTDIR)$(PREFIX)/bin/xdpcap $(BIN) 2>/dev/null || $(MAKE) --no-print-directory build
+	@packaging/stage.sh $(STAGE) $(BIN)
 	find $(STAGE) ! -type d -printf '%P\0' | (cd $(DESTDIR)/ && $(SUDO) xargs -0 rm -f)
 	find $(STAGE) -mindepth 1 -depth -type d \( -name xdpcap -o -path '*/xdpcap/*' \) -printf '%P\n' | \
 	    (cd $(DESTDIR)/ && $(SUDO) xargs rmdir --ignore-fail-on-non-empty 2>/dev/null || true)

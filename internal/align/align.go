@@ -73,6 +73,9 @@ func (s *Sightings) Add(packet uint64, ns int64) {
 	}
 }
 
+// Len returns the number of packets that are kept.
+func (s *Sightings) Len() int { return len(s.seen) }
+
 // A sighting is a packet that both captures have.
 type sighting struct{ at, ahead float64 } // ns of the reference since the first one; ns
 

@@ -79,10 +79,20 @@ func (a *abbreviation) expand(args []string) (found bool) {
 // error gets a hint. Else it stays.
 func unknownFlag(err error, cmd *cobra.Command) error {
 	unknown := (*pflag.NotExistError)(nil)
-	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+	if !errors.As(err, &unknown) {
 		return err
 	}
-	given := unknown.GetSpecifiedName()
+	given, dashes := unknown.GetSpecifiedName(), "--"
+	letters := unknown.GetSpecifiedShortnames()
+	if letters != "" {
+		given, dashes = given[:1], "-"
+	}
+	if instead := frame.InsteadOfFlag(cmd, given); instead != "" {
+		return fmt.Errorf("unknown flag: %s%s: %s", dashes, given, instead)
+	}
+	if letters != "" {
+		return err
+	}
 	var begins, names, others []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		switch {

@@ -16,7 +16,7 @@ var notes = []frame.Note{
 		"In what is counted, such as 1.5 Mbit/s or 20 k packets, k, M and G are 1000 and its powers. A time is a number of seconds, " +
 		"or has Go's units: 200ms, 10s, 1h30m."},
 	{Title: "JSON", Text: "--json prints the report of a command as JSON: the closing counts of a capture, the tables of count and the like, lists, " +
-		"the statistics of read --stats. --format json prints or writes packets, a line of JSON for each."},
+		"the statistics of read --stats. --format json prints or writes packets, a line of JSON for each. docs/json.md lists all keys."},
 	{Title: "Signals", Text: "SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGQUIT end a command: it detaches, and prints what it counted. A second signal within a " +
 		"second changes nothing; a later one kills the command if its ending hangs. SIGUSR1 prints a capture's counts so far; " +
 		"SIGUSR2 makes the recorder of --ring write what it has."},
@@ -47,9 +47,15 @@ compiled into the XDP program, so that packets which do not match cost a few nan
   greater 1000                         lengths; less 100
   tcp[tcpflags] & tcp-syn != 0         bytes of a header; ether[0] & 1 != 0
   vlan 100 and tcp port 443            after a tag: what follows vlan looks there; also mpls
+  inner host 10.1.2.3                  in a packet that the packet carries; binds like not
+  udp port 4789 and inner (tcp and port 443)
 
 Quote brackets, parentheses, & and !, which the shell would interpret. -F reads the expression from
 a file; -d prints the compiled filter, and -d --ebpf the eBPF that it becomes.
+
+inner holds if the next packet inside matches, or a deeper one: through tags, MPLS, PPPoE, IP in IP,
+GRE, VXLAN, Geneve, GTP-U and SRv6. inner inner means two packets inside or deeper. tcpdump does not
+know the word.
 
 What differs at XDP from tcpdump on a socket:
 

@@ -84,6 +84,12 @@ type Counts struct {
 
 	Conntrack Conntrack
 
+	// Untraced is why the interface's XDP program is not traced; nil = it is, or none runs. Freed
+	// says that what it drops is freed as buffers of the stack: then a Filter selects these
+	// packets, too.
+	Untraced error
+	Freed    bool
+
 	Missed uint64 // losses in neither of them: there were too many causes, or an interrupt came in between
 }
 
@@ -140,6 +146,7 @@ func (r *reading) addStack(m *Meter, s stackCounts) {
 		l := m.lossOf(cause)
 		switch {
 		case lost.IsAtHook(cause.Reason, cause.Location):
+			r.Freed = true
 			if cause.Location == lost.GenericHook && cause.Reason != "XDP" {
 				r.generic.Add(tally)
 			}

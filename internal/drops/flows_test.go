@@ -187,6 +187,9 @@ func TestFlowsOfNoLosses(t *testing.T) {
 			if len(c.Harmless) == 0 {
 				t.Error("no packets for another host")
 			}
+			if !c.Freed || c.Untraced == nil && testnet.ProbeFentry() != nil {
+				t.Errorf("freed by the stack: %v; untraced: %v", c.Freed, c.Untraced)
+			}
 		})
 	}
 }

@@ -28,6 +28,9 @@ type Options struct {
 	Against *Program // Program is compared with it, and it also runs on each packet; nil = with the capture
 	Ingress int      // index of the interface from which packets seem to come; 0 = loopback
 	Expect  *Expectations
+
+	// Direction is that of the packets to run: In or, for a capture at their sender, Out.
+	Direction capture.Direction
 }
 
 // An Input wraps an input, and runs the program on its packets. It returns them as the program
@@ -143,7 +146,7 @@ func (in *Input) replay(p *capture.Packet, to *packet) (ran bool, err error) {
 	if s.Hook == capture.Exit && in.compareExit(p, s) {
 		return false, nil
 	}
-	if why := in.tally.NotRun.counter(p, s); why != nil {
+	if why := in.tally.NotRun.counter(p, s, in.options.Direction); why != nil {
 		*why++
 		return false, nil
 	}

@@ -151,26 +151,47 @@ func TestReplayRecorded(t *testing.T) {
 		{Source: 0, Data: drop, Facts: &capture.Facts{ID: 2}}, {Source: 1, Data: drop, Facts: &capture.Facts{ID: 2, Verdict: xdp.Pass}},
 		{Source: 1, Data: pass, Facts: &capture.Facts{ID: 3, Verdict: xdp.Tx}}, // its entry is not in the file
 	}
-	for i := range records {
-		records[i].WireLen, records[i].Time = uint32(len(records[i].Data)), int64(i)
-	}
-	f, err := os.Create(filepath.Join(t.TempDir(), "x.pcapng"))
-	must(t, err)
-	out, err := file.New(f, file.Options{})
-	must(t, err)
-	must(t, out.Begin(capture.Description{Sources: []capture.Source{in, was}}))
-	must(t, out.Write(records))
-	_, err = out.End(make(capture.Accounts, 2))
-	must(t, err)
-	text, err := os.ReadFile(f.Name())
-	must(t, err)
-	all, r := replayAll(t, Options{Program: p}, bytes.NewBuffer(text))
+	all, r := replayAll(t, Options{Program: p}, recorded(t, records, in, was))
 	if len(all) != 3 || r.AsLeft != 1 || r.Compared != 3 || len(r.Differences) != 3 {
 		t.Fatalf("%d packets, %d as left, %d compared: %+v", len(all), r.AsLeft, r.Compared, r.Differences)
 	}
 	for i, want := range []differenceKey{{xdp.Pass, xdp.Pass, true}, {xdp.Pass, xdp.Drop, false}, {xdp.Tx, xdp.Pass, false}} {
 		if d := r.Differences[i]; (differenceKey{d.Was, d.Now, d.OtherBytes}) != want || d.Packets != 1 {
 			t.Errorf("%+v, want %v", d, want)
+		}
+	}
+}
+
+// recorded is a capture file of packets from these sources.
+func recorded(t *testing.T, packets []capture.Packet, from ...capture.Source) *bytes.Buffer {
+	t.Helper()
+	for i := range packets {
+		packets[i].WireLen, packets[i].Time = uint32(len(packets[i].Data)), int64(i)
+	}
+	f, err := os.Create(filepath.Join(t.TempDir(), "x.pcapng"))
+	must(t, err)
+	out, err := file.New(f, file.Options{})
+	must(t, err)
+	must(t, out.Begin(capture.Description{Sources: from}))
+	must(t, out.Write(packets))
+	_, err = out.End(make(capture.Accounts, len(from)))
+	must(t, err)
+	text, err := os.ReadFile(f.Name())
+	must(t, err)
+	return bytes.NewBuffer(text)
+}
+
+// A capture at the sender has the packets that the program would receive as sent ones.
+func TestReplaySent(t *testing.T) {
+	t.Parallel()
+	p := open(t, testnet.Hooked)
+	drop, pass := udpTo(testnet.DropPort, 64), udpTo(7, 64)
+	for direction, want := range map[capture.Direction]xdp.Verdict{capture.In: xdp.Pass, capture.Out: xdp.Drop} {
+		packets := []capture.Packet{{Source: 0, Data: pass, Facts: &capture.Facts{}}, {Source: 1, Data: drop, Facts: &capture.Facts{}}}
+		all, r := replayAll(t, Options{Program: p, Direction: direction},
+			recorded(t, packets, capture.Source{Name: "eth0", Hook: capture.XDP}, capture.Source{Name: "eth0", Hook: capture.Egress}))
+		if len(all) != 1 || all[0].verdict != want || r.NotRun != (NotRun{NotReceived: 1}) {
+			t.Errorf("%v: %+v, %+v", direction, all, r.NotRun)
 		}
 	}
 }

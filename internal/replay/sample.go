@@ -18,6 +18,8 @@ type Sample struct {
 	More   bool   // the input has more packets than were kept
 	NotRun NotRun // packets before the last of Data on which no program can run
 
+	Direction capture.Direction // as in Options
+
 	sources *capture.SourceList
 }
 
@@ -32,7 +34,7 @@ func (s *Sample) Write(packets []capture.Packet) error {
 	s.sources.Look()
 	for i := range packets {
 		p := &packets[i]
-		if why := s.NotRun.counter(p, s.sources.Of(int(p.Source))); why != nil {
+		if why := s.NotRun.counter(p, s.sources.Of(int(p.Source)), s.Direction); why != nil {
 			*why++
 			continue
 		}
@@ -53,10 +55,15 @@ func (s *Sample) Flush() error { return nil }
 
 // End fails if there are no packets.
 func (s *Sample) End(final capture.Accounts) (capture.Accounts, error) {
-	if left := s.NotRun.Total(); len(s.Data) == 0 && left > 0 {
-		return final, fmt.Errorf("none of the %d packets is a received Ethernet frame of %d to %d bytes", left, minPacket, maxPacket)
+	left := s.NotRun.Total()
+	if len(s.Data) > 0 || left == 0 {
+		return final, nil
 	}
-	return final, nil
+	came := "received"
+	if s.Direction == capture.Out {
+		came = "sent"
+	}
+	return final, fmt.Errorf("none of the %d packets is a %s Ethernet frame of %d to %d bytes", left, came, minPacket, maxPacket)
 }
 
 // commonPackets returns the most common kinds of packets, in the shortest frames: at a given

@@ -32,7 +32,7 @@ type Tally struct {
 
 // NotRun are the packets that were not run.
 type NotRun struct {
-	NotReceived uint64 // sent packets, and packets that the stack or a redirect has thrown away
+	NotReceived uint64 // packets of the other direction, and those that the stack or a redirect has thrown away
 	NotEthernet uint64
 	Short       uint64 // shorter than an Ethernet header
 	Long        uint64 // longer than BPF_PROG_RUN accepts
@@ -41,11 +41,12 @@ type NotRun struct {
 // Total returns their sum.
 func (l *NotRun) Total() uint64 { return l.NotReceived + l.NotEthernet + l.Short + l.Long }
 
-// counter returns the counter of packets like this one, or nil if a program can run on it.
-func (l *NotRun) counter(p *capture.Packet, s *capture.Source) *uint64 {
+// counter returns the counter of packets like this one, or nil if a program that gets packets of
+// this direction can run on it.
+func (l *NotRun) counter(p *capture.Packet, s *capture.Source, of capture.Direction) *uint64 {
 	direction, known := s.DirectionOf(p)
 	switch {
-	case s.Hook.Loses(), known && direction == capture.Out:
+	case s.Hook.Loses(), known && direction != of:
 		return &l.NotReceived
 	case !s.IsEthernet():
 		return &l.NotEthernet

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -51,6 +52,8 @@ var (
 	ErrLargeMTU       = errors.New("the driver has no XDP for packets of several buffers, which the MTU allows")
 	ErrPrivileges     = errors.New("this process lacks privileges")
 	ErrTracingRefused = errors.New("the kernel does not permit fentry and fexit programs")
+	// ErrKernelRefuses is the ErrTracingRefused that only another kernel helps against.
+	ErrKernelRefuses = fmt.Errorf("%w to anybody", ErrTracingRefused)
 )
 
 func yes(key string) Check { return Check{Key: key, Answer: Yes} }

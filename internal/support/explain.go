@@ -93,8 +93,11 @@ func ExplainPromiscuous(tried string, err error) error {
 // *xdp.TracingError.
 func ExplainTracer(err error, target xdp.Program) error {
 	explained := explainTracing(err)
-	if e := (*xdp.TracingError)(nil); strings.HasPrefix(target.Name, ownPrefix) && errors.As(explained, &e) && e.Kind == ErrTracingRefused {
-		e.Remedy, e.Kind = "stop the xdpcap that attached it first, or "+e.Remedy, ErrAnotherCapture
+	if e := (*xdp.TracingError)(nil); errors.As(explained, &e) {
+		e.Program = target
+		if strings.HasPrefix(target.Name, ownPrefix) && errors.Is(e, ErrTracingRefused) {
+			e.Reason, e.Remedy, e.Kind = "it is another xdpcap's, and this kernel permits no tracing", "stop it", ErrAnotherCapture
+		}
 	}
 	return fmt.Errorf("trace program %v: %w", target, explained)
 }
@@ -135,7 +138,7 @@ func (c circumstances) explainTracing(err error) *xdp.TracingError {
 		e.Reason = "this kernel refuses fentry and fexit programs (" + unix.EPERM.Error() + ") " + c.refused.why
 		e.Remedy, e.Kind = c.refused.remedy("bpf"), ErrTracingRefused
 		if c.refused.allow == "" {
-			e.Remedy = tracingKernels
+			e.Remedy, e.Kind = "", ErrKernelRefuses
 		}
 	case errors.Is(err, unix.EBUSY):
 		e.Reason = "another program has taken its place (freplace)"
@@ -157,10 +160,6 @@ func (c circumstances) explainTracing(err error) *xdp.TracingError {
 	}
 	return e
 }
-
-// tracingKernels are kernels that permit fentry and fexit. It is no option of the configuration:
-// those that refuse them may have all that tracing needs.
-const tracingKernels = "use a kernel that permits them, unless it is locked down: those of Debian 12 and 13, Ubuntu 24.04 and Fedora do"
 
 // A refusal is a possible cause of EPERM although the capabilities are held.
 type refusal struct {

@@ -35,7 +35,7 @@ func TestExplainTracing(t *testing.T) {
 		{"no BTF", circumstances{noBTF: true}, unix.EPERM,
 			"this kernel has no BTF (/sys/kernel/btf/vmlinux)", "use a kernel with CONFIG_DEBUG_INFO_BTF=y", nil},
 		{"refused", circumstances{refused: refusal{why: "because it is locked down"}}, unix.EPERM,
-			"this kernel refuses fentry and fexit programs (operation not permitted) because it is locked down", tracingKernels, ErrTracingRefused},
+			"this kernel refuses fentry and fexit programs (operation not permitted) because it is locked down", "", ErrKernelRefuses},
 		{"refused by a filter", circumstances{refused: refusal{"despite the capabilities", "allow CALL"}}, unix.EPERM,
 			"this kernel refuses fentry and fexit programs (operation not permitted) despite the capabilities", "allow bpf", ErrTracingRefused},
 		{"replaced", circumstances{}, unix.EBUSY, "another program has taken its place (freplace)", "trace that one", nil},

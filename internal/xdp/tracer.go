@@ -20,10 +20,11 @@ func AttachTracer(prog *ebpf.Program) (link.Link, error) {
 // A TracingError explains to the user why an XDP program cannot be traced with fentry and fexit
 // programs.
 type TracingError struct {
-	Reason string
-	Remedy string // "" = there is no remedy on this kernel
-	Kind   error  // a kind that the error matches if the caller has another remedy; nil = none
-	Err    error  // the kernel's error; nil = it was not tried
+	Reason  string
+	Remedy  string  // "" = there is no remedy on this kernel
+	Program Program // the program that cannot be traced; zero = none was tried, or it is in no error's text
+	Kind    error   // a kind that the error matches if the caller has another remedy; nil = none
+	Err     error   // the kernel's error; nil = it was not tried
 }
 
 func (e *TracingError) Error() string {

@@ -19,6 +19,7 @@ const MaxVerdicts = int(kernel.SamplerLimitMAX_VERDICTS)
 var (
 	ErrTraced    = errors.New("not possible where a program is traced")
 	ErrNoVerdict = errors.New("not possible without verdicts")
+	ErrNeedsExit = errors.New("needs the exit of a traced program")
 	ErrNoStamp   = errors.New("packets cannot have these time stamps")
 	ErrNoClock   = errors.New("the card has no clock that can be compared")
 )
@@ -32,6 +33,7 @@ type Options struct {
 	Filter           string
 	VLANAware        bool
 	Fragments        bool
+	VXLANPort        uint16
 	FilterProgram    []bpf.RawInstruction
 
 	At         At

@@ -75,7 +75,7 @@ func (o *Options) classicFilters(p *Point) (received, sent []bpf.RawInstruction,
 	if o.FilterProgram != nil || o.Filter == "" {
 		return o.FilterProgram, o.FilterProgram, nil
 	}
-	of := filter.Options{VLANAware: o.VLANAware, Fragments: o.Fragments, Outbound: o.Direction == packet.Out}
+	of := filter.Options{VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort, Outbound: o.Direction == packet.Out}
 	if p.Interface.Index != 0 { // packets of a hook map may be from any interface
 		if of.Netmask, err = p.Interface.Netmask(); err != nil {
 			return nil, nil, err

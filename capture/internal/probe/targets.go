@@ -195,6 +195,9 @@ func isOfTC(id uint32) bool {
 	return prog.Type() == ebpf.SchedCLS
 }
 
+// isWhole reports whether the target is an XDP program, not a function or a program at tc.
+func (t *traceTarget) isWhole() bool { return t.Part == "" && !t.AtTC }
+
 // place is where the target runs.
 func (t *traceTarget) place() packet.TargetPlace {
 	in := slices.ContainsFunc(t.places, func(p tc.Running) bool { return p.At == tc.Ingress })
@@ -226,6 +229,10 @@ func (t *traceTarget) checkVerdicts(o *Options) error {
 		return errkind.Errorf(ErrNoVerdict, "function %v returns a number that is no verdict: its type is not enum xdp_action", t.Program)
 	case t.Returns != packet.XDPVerdict && o.SampleVerdicts != nil:
 		return fmt.Errorf("%s %v does not return verdicts of XDP, and only these can have rates of their own: give one rate", what, t.Program)
+	case !t.isWhole() && o.choosesReasons():
+		return fmt.Errorf("%s %v: reasons choose among the packets of whole XDP programs", what, t.Program)
+	case !t.isWhole() && o.AwaitsExits():
+		return errkind.Errorf(ErrNeedsExit, "%s %v: its packets are chosen at its exits, and its entries do not wait for them", what, t.Program)
 	case t.Returns != packet.XDPVerdict && o.ReasonMap != "":
 		return errkind.Errorf(xdp.ErrNoReason, "%s %v does not return verdicts of XDP, so its reasons cannot be read", what, t.Program)
 	}

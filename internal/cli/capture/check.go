@@ -121,14 +121,44 @@ func (o *Options) explainNoProgram(err error, flags *pflag.FlagSet) error {
 	if !errors.Is(err, xdp.ErrNoProgram) || need == nil {
 		return err
 	}
+	if slices.Equal(need, []string{"--trigger"}) {
+		return fmt.Errorf("%v: choose a filter as --trigger, or omit it and send SIGUSR2; or see where a program runs: %s", err, o.Process.ListInterfaces())
+	}
 	slices.Sort(need)
 	return fmt.Errorf("%v: omit %s to capture at its XDP hook, or see where a program runs: %s", err, strings.Join(need, ", "), o.Process.ListInterfaces())
+}
+
+// explainUntraced answers what the flags ask for where the kernel refuses tracing.
+func (o *Options) explainUntraced(err error) error {
+	var iface string
+	if len(o.interfaces) == 1 {
+		iface = o.interfaces[0]
+	}
+	return frame.Untraced(err, iface, o.withoutTracing())
+}
+
+// withoutTracing is what answers the question of the flags without tracing.
+func (o *Options) withoutTracing() string {
+	switch {
+	case o.session.SlowerThan > 0 || o.recorder.atExit == needRunTime:
+		return frame.HowLong
+	case o.recorder.atExit == needVerdict:
+		return "choose a filter as --trigger, with --at tc; how many are dropped: xdpcap drops -i IF"
+	case len(o.verdictNames) > 0:
+		return frame.WhichPackets(o.verdictNames)
+	case slices.Contains(o.session.Hooks, capture.Exit):
+		return frame.WhichPackets(nil)
+	case o.account:
+		return frame.PassedAndDropped
+	}
+	return "--at tc captures what it passes, -Q out what is sent, --drops what the stack drops; " + frame.WhichPackets(nil)
 }
 
 // checkHooks reads --rx-capture, and refuses what is not known at these hooks.
 func (o *Options) checkHooks(given func(flag string) bool) error {
 	// Only an exit has a verdict, a reason and a run time, or a packet as it leaves the program.
-	if (given("verdict") || given("slower-than") || given("reason-map") && !o.session.StackDrops || o.sample.verdicts != nil || o.filterAt == "exit" || o.recorder.atExit != needNothing) &&
+	byEnd := given("verdict") || given("slower-than") || o.sample.verdicts != nil || given("reason") && !o.session.StackDrops
+	if (byEnd || given("reason-map") && !o.session.StackDrops || o.filterAt == "exit" || o.recorder.atExit != needNothing) &&
 		!given("rx-capture") && o.session.HookMap == "" {
 		o.hookNames = []string{"exit"}
 	}
@@ -141,13 +171,11 @@ func (o *Options) checkHooks(given func(flag string) bool) error {
 			o.session.Hooks = append(o.session.Hooks, h)
 		}
 	}
-	slices.Sort(o.session.Hooks) // the order in which a packet passes them
-	exits := slices.Contains(o.session.Hooks, capture.Exit)
+	slices.Sort(o.session.Hooks)                                     // the order in which a packet passes them
+	exits := byEnd || slices.Contains(o.session.Hooks, capture.Exit) // or their entries wait for them
 	switch {
 	case o.session.SlowerThan > capture.MaxRunTime:
 		return frame.CheckSlowerThan(o.session.SlowerThan)
-	case given("slower-than") && !exits:
-		return errors.New("--slower-than: only packets that leave a program have a run time: add --rx-capture exit")
 	case given("reason-map") && !exits && !o.session.StackDrops:
 		return errors.New("--reason-map: only packets that leave a program have its reason: add --rx-capture exit")
 	case o.at == capture.AtIngress.String() && len(o.session.Hooks) > 0:

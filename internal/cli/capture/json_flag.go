@@ -94,6 +94,28 @@ func (f *jsonFlag) open(p *frame.Process, by func(path string, open func(outfile
 	return frame.NewConsole(os.NewFile(uintptr(fd), f.file)), nil
 }
 
+// explainLines says that packets are printed as text, where people read what goes to stderr, and no
+// program that expects objects alone.
+func (f *jsonFlag) explainLines(o *Options) {
+	if f.file != onStderr || o.lines {
+		return
+	}
+	stderr := o.Process.Stderr.File()
+	if frame.TerminalOf(stderr) != nil || isSameOpen(o.Process.Stdout.File, stderr) {
+		frame.Say(o.Process.Stderr, "--json is the closing report; --format json prints the packets")
+	}
+}
+
+// isSameOpen reports whether two open files are the same one; nil is none.
+func isSameOpen(a, b *os.File) bool {
+	if a == nil || b == nil {
+		return false
+	}
+	infoA, errA := a.Stat()
+	infoB, errB := b.Stat()
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
+}
+
 // begin empties a file before the first object is written to it.
 func (f *jsonFlag) begin() error {
 	if f.opened == nil || f.begun {

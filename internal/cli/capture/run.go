@@ -117,6 +117,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 		if err := r.openPrinter(); err != nil {
 			return err
 		}
+		r.o.json.explainLines(r.o)
 	}
 	if r.o.Rotate.PrintFiles {
 		if err := frame.CheckNotClosed("names", ">/dev/null"); err != nil {
@@ -138,7 +139,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	}
 	r.namePods(&options)
 	if r.session, err = capture.Open(options); err != nil {
-		return r.o.explainNoProgram(err, cmd.Flags())
+		return r.o.explainUntraced(r.o.explainNoProgram(err, cmd.Flags()))
 	}
 	defer r.session.Close()
 	r.started = time.Now()

@@ -8,7 +8,7 @@ func (o *Options) sessionOptions() capture.Options {
 	s.Interfaces, s.Patterns = o.splitInterfaces()
 	s.FilterAtExit = o.filterAt == "exit"
 	s.Filter, s.FilterProgram, s.VLANAware = o.filter.Text, o.filter.Program, o.filter.VLANAware
-	s.Fragments = o.filter.Fragments
+	s.Fragments, s.VXLANPort = o.filter.Fragments, o.filter.VXLANPort()
 	s.Hash = o.printing.Verbose > 0
 	s.SnapLen, s.HeadersOnly, s.Payload = int(o.snapLen.Bytes), o.snapLen.headers, int(o.snapLen.payload)
 	s.Count = o.Count

@@ -181,7 +181,11 @@ func (o *CountOptions) Counter(p *meter.Protocols, d capture.Direction, iface st
 // protocols returns the flags as options of internal/meter, for any interface.
 func (o *CountOptions) protocols() (p meter.ProtocolsOptions, err error) {
 	var chosen []string
-	o.tracesOnly = len(o.verdictNames) > 0
+	if o.tracesOnly = len(o.verdictNames) > 0; o.tracesOnly {
+		o.untraced = frame.WhichPackets(o.verdictNames)
+	} else {
+		o.untraced = frame.PassedAndDropped + "; or detach that program, so that xdpcap attaches its own"
+	}
 	if o.tracesOnly && !o.Interfaces.Follow() {
 		chosen = append(chosen, "--verdict")
 	}

@@ -111,8 +111,10 @@ func (o *DropsOptions) run(cmd *cobra.Command) error {
 		return errors.New("-i any is all interfaces of this network namespace: omit the others")
 	case o.Interfaces.Follow() && !slices.Contains(o.Interfaces, frame.AnyInterface):
 		return fmt.Errorf("-i %s: one set of programs counts what the machine loses: name the interfaces, or take -i any", o.Interfaces.Pattern())
-	case filter != "" && (len(o.Interfaces) == 0 || o.Interfaces[0] == frame.AnyInterface):
-		return errors.New("a filter needs a named interface: add -i NAME")
+	case filter != "" && len(o.Interfaces) == 0:
+		return errors.New("a filter needs a named interface: add -i " + frame.SomeInterface())
+	case filter != "" && o.Interfaces[0] == frame.AnyInterface:
+		return errors.New("-i any cannot be filtered: name the interface, -i " + frame.SomeInterface())
 	case filter != "" && o.check:
 		return errors.New("--check and a filter: the kernel's counters are of all packets: omit one of them")
 	}

@@ -17,6 +17,11 @@ import (
 // pattern of path.Match is given. NIC and TARGET stand for interfaces.
 type adviceRow struct{ reason, where, text string }
 
+// untracedAdvice replaces advice to trace the program where it cannot be traced.
+const untracedAdvice = "xdpcap cannot trace it here, see docs/tracing.md"
+
+const tracedAdvice = "xdpcap -i NIC --rx-capture exit shows the packets"
+
 // advice has all advice. The first row that fits counts.
 var advice = []adviceRow{
 	{"rx_missed", "", "no room in the card: ethtool -G NIC rx N, more queues (ethtool -L)"},
@@ -25,7 +30,7 @@ var advice = []adviceRow{
 	{"driver", "", "the driver gave them up, mostly for want of memory: see ethtool -S and dmesg"},
 	{"tx_errors", "", "the card did not send them: see ethtool -S and the link"},
 
-	{"aborted", "", "the program failed: xdpcap -i NIC --rx-capture exit shows the packets"},
+	{"aborted", "", "the program failed: " + tracedAdvice},
 	{"unknown", "", "the program returned a verdict that the kernel does not know"},
 	{"redirect: network is down", "", "the target is down: ip link set TARGET up"},
 	{"redirect: operation not supported", "", "the target takes no XDP frames: of a veth, ethtool -K PEER gro on"},
@@ -41,7 +46,7 @@ var advice = []adviceRow{
 	{"af_xdp: other queue", "", "the map's entry is a socket of another queue: one per queue, or ethtool -L"},
 	{"af_xdp: bad tx", "", "the application sends descriptors outside of its frames"},
 	{"drop", "xdpcap_drop *", "xdpcap stats --action drop runs there, and drops all packets until it ends"},
-	{"drop", "", "the program decided so: xdpcap -i NIC --rx-capture exit shows the packets"},
+	{"drop", "", "the program decided so: " + tracedAdvice},
 
 	{"NO_SOCKET", "cookie_v?_check", "connections come faster than accept: net.core.somaxconn, and listen's backlog"},
 	{"NO_SOCKET", "", "nobody listens on that port: ss -lun, ss -ltn"},
@@ -135,8 +140,9 @@ var advice = []adviceRow{
 }
 
 // adviceFor returns a line for each advice, that for most packets first. It begins with the causes,
-// and names the interface where most of them were lost. iface is the one that is asked about.
-func adviceFor(losses []drops.LossRate, iface string) (lines []string) {
+// and names the interface where most of them were lost. iface is the one that is asked about, and
+// untraced says that its XDP program cannot be traced.
+func adviceFor(losses []drops.LossRate, iface string, untraced bool) (lines []string) {
 	type advised struct {
 		causes  []string
 		text    string
@@ -151,7 +157,7 @@ func adviceFor(losses []drops.LossRate, iface string) (lines []string) {
 			continue
 		}
 		if all[i] == nil {
-			all[i] = &advised{text: adviceOf(l.Loss, iface)}
+			all[i] = &advised{text: adviceOf(l.Loss, iface, untraced)}
 		}
 		if cause := shownCause(l.Loss); !slices.Contains(all[i].causes, cause) {
 			all[i].causes = append(all[i].causes, cause)
@@ -192,7 +198,7 @@ func adviceIndex(l drops.Loss) int {
 
 // adviceOf returns what to do about a loss, with the names of its interfaces; "" = nothing is
 // known.
-func adviceOf(l drops.Loss, iface string) string {
+func adviceOf(l drops.Loss, iface string, untraced bool) string {
 	i := adviceIndex(l)
 	if i < 0 {
 		return ""
@@ -207,5 +213,9 @@ func adviceOf(l drops.Loss, iface string) string {
 	if to, ok := strings.CutPrefix(l.Where, "to "); ok {
 		target = to
 	}
-	return strings.NewReplacer("NIC", device, "TARGET", target).Replace(advice[i].text)
+	text := advice[i].text
+	if untraced {
+		text = strings.Replace(text, tracedAdvice, untracedAdvice, 1)
+	}
+	return strings.NewReplacer("NIC", device, "TARGET", target).Replace(text)
 }

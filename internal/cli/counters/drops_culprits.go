@@ -15,10 +15,10 @@ type ExplainedLoss struct {
 	Advice   string           `json:"advice,omitempty"`
 }
 
-func explainedLosses(losses []drops.LossRate, evidence map[drops.Loss][]drops.Evidence, iface string) []ExplainedLoss {
+func explainedLosses(losses []drops.LossRate, evidence map[drops.Loss][]drops.Evidence, iface string, untraced bool) []ExplainedLoss {
 	all := []ExplainedLoss{}
 	for _, l := range losses {
-		all = append(all, ExplainedLoss{l, evidence[l.Loss], adviceOf(l.Loss, iface)})
+		all = append(all, ExplainedLoss{l, evidence[l.Loss], adviceOf(l.Loss, iface, untraced)})
 	}
 	return all
 }

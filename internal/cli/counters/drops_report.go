@@ -9,6 +9,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/proc"
 )
@@ -36,7 +37,9 @@ type DropsReport struct {
 
 	Retransmits *Retransmits `json:"retransmits,omitempty"` // with --retransmits
 
-	pods map[uint32]string // their names by network namespace
+	pods     map[uint32]string // their names by network namespace
+	untraced bool              // the interface's XDP program cannot be traced
+	freed    bool              // a filter selects the packets that it drops
 
 	Overflow         *FlowOverflow `json:"flow_overflow,omitempty"` // with --flows
 	*drops.Remainder               // with --check
@@ -50,7 +53,9 @@ func NewDropsReport(o *DropsOptions, iface string, i dropsInterval) *DropsReport
 		Interface:    iface,
 		Filter:       o.filter.String(),
 		pods:         o.pods,
-		Losses:       explainedLosses(rates(i.Before.Losses, i.Now.Losses), i.Now.Evidence, iface),
+		untraced:     i.Now.Untraced != nil,
+		freed:        i.Now.Freed,
+		Losses:       explainedLosses(rates(i.Before.Losses, i.Now.Losses), i.Now.Evidence, iface, i.Now.Untraced != nil),
 		Duplicates:   rates(i.Before.Duplicates, i.Now.Duplicates),
 		Unclear:      rates(i.Before.Unclear, i.Now.Unclear),
 		Unfiltered:   rates(i.Before.Unfiltered, i.Now.Unfiltered),
@@ -92,7 +97,7 @@ func (r *DropsReport) WriteTable(w io.Writer) {
 	r.flowTable(w)
 	r.Retransmits.write(w, r.Interface, &others)
 	others.write(w, r.pods)
-	for _, line := range slices.Concat(r.Culprits(), adviceFor(r.withoutRule(), r.Interface)) {
+	for _, line := range slices.Concat(r.Culprits(), adviceFor(r.withoutRule(), r.Interface, r.untraced), r.filterAdvice()) {
 		frame.PageOf(w).Line("%s", line)
 	}
 	if n := r.Softnet.Full; n > 0 {
@@ -106,7 +111,16 @@ func (r *DropsReport) WriteTable(w io.Writer) {
 
 // Advice returns what to do about the losses, a line for each cause that differs in that.
 func (r *DropsReport) Advice() []string {
-	return adviceFor(slices.Concat(lossRates(r.Losses), r.Listeners, r.Unclear), r.Interface)
+	return adviceFor(slices.Concat(lossRates(r.Losses), r.Listeners, r.Unclear), r.Interface, r.untraced)
+}
+
+// filterAdvice tells how to find out which packets an untraced program drops.
+func (r *DropsReport) filterAdvice() []string {
+	dropped := slices.ContainsFunc(r.Losses, func(l ExplainedLoss) bool { return l.Stage == drops.XDP && l.Reason == "drop" })
+	if !r.untraced || !r.freed || !dropped || r.Filter != "" {
+		return nil
+	}
+	return []string{"drop: a filter tells whether a flow is among them: xdpcap drops -i " + escape.ShellWord(r.Interface) + " 'udp port 53'"}
 }
 
 func (r *DropsReport) lossTable(others *namespaces) *frame.Table {

@@ -3,7 +3,9 @@ package counters
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -178,7 +180,7 @@ func TestAdvice(t *testing.T) {
 	}
 	const longest = "abcdefghijklmno"
 	for i, a := range advice {
-		lines := adviceFor([]drops.LossRate{cause(a.reason, a.where, 1)}, longest)
+		lines := adviceFor([]drops.LossRate{cause(a.reason, a.where, 1)}, longest, i%2 == 0)
 		if len(lines) != 1 || adviceIndex(drops.Loss{Reason: a.reason, Where: a.where}) != i || strings.Contains(lines[0], "NIC") != strings.Contains(a.reason, "NIC") {
 			t.Errorf("%s in %q has another advice: %q", a.reason, a.where, lines)
 		}
@@ -189,7 +191,7 @@ func TestAdvice(t *testing.T) {
 	got := adviceFor([]drops.LossRate{
 		cause("NO_SOCKET", "tcp_v4_rcv", 1), cause("redirect: no such device", "", 7), cause("NO_SOCKET", "__udp4_lib_rcv", 3), cause("new", "", 9),
 		cause("QDISC_DROP", "", 5), cause("QDISC_CONGESTED", "", 1), cause("NOT_SPECIFIED", "dst_discard", 2), cause("redirect: network is down", "to eth1", 1),
-	}, "eth0")
+	}, "eth0", false)
 	want := []string{
 		"redirect: no such device: xdpcap monitor", "QDISC_DROP, QDISC_CONGESTED: queue full, or the link is down: tc -s qdisc show dev eth0, ip link",
 		"NO_SOCKET: nobody", "dst_discard: a route that refuses", "redirect: network is down: the target is down: ip link set eth1 up",
@@ -200,6 +202,39 @@ func TestAdvice(t *testing.T) {
 	for i := range want {
 		if !strings.HasPrefix(got[i], want[i]) {
 			t.Errorf("%q, want %q", got[i], want[i])
+		}
+	}
+}
+
+// Where the program cannot be traced, no advice names a command that would trace it.
+func TestUntracedAdvice(t *testing.T) {
+	t.Parallel()
+	const see, filter = "drop: the program decided so: xdpcap cannot trace it here, see docs/tracing.md", "drop: a filter tells whether a flow is among them: xdpcap drops -i eth0 'udp port 53'"
+	drop := map[drops.Loss]drops.Tally{{Stage: drops.XDP, Reason: "drop", Where: "firewall"}: {Packets: 1}}
+	for _, test := range []struct {
+		now    drops.Counts
+		filter string
+		want   []string
+	}{
+		{drops.Counts{Losses: drop, Freed: true}, "", []string{"drop: the program decided so: xdpcap -i eth0 --rx-capture exit shows the packets"}},
+		{drops.Counts{Losses: drop, Untraced: errors.New("refused")}, "", []string{see}},
+		{drops.Counts{Losses: drop, Untraced: errors.New("refused"), Freed: true}, "", []string{see, filter}},
+		{drops.Counts{Losses: drop, Untraced: errors.New("refused"), Freed: true}, "udp", []string{see}},
+		{drops.Counts{Untraced: errors.New("refused"), Freed: true}, "", nil},
+	} {
+		var o DropsOptions
+		o.filter.Text = test.filter
+		r := NewDropsReport(&o, "eth0", dropsInterval{Now: test.now, Took: time.Second, Elapsed: time.Second})
+		var b strings.Builder
+		r.WriteTable(&b)
+		var got []string
+		for line := range strings.Lines(b.String()) {
+			if strings.HasPrefix(line, "drop: ") {
+				got = append(got, strings.TrimSpace(line))
+			}
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%q, want %q", got, test.want)
 		}
 	}
 }

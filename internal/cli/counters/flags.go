@@ -19,6 +19,7 @@ type Options struct {
 	// What a command sets before newCommand.
 	OfMachine  bool   // without -i, everything of this machine is counted together
 	NoPerCPU   bool   // there is no --per-cpu
+	untraced   string // what answers the command's question where the kernel refuses tracing: frame.Untraced
 	tracesOnly bool   // with a pattern, only interfaces that run a program are counted
 	Begins     string // of the first message, before what is counted; "" = listening on
 

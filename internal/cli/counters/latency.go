@@ -60,7 +60,7 @@ func (o *LatencyOptions) methodFlags() []frame.Flag {
 
 // checkLatency finds mistakes in the flags before anything is touched.
 func (o *LatencyOptions) checkLatency() error {
-	o.tracesOnly = true
+	o.tracesOnly, o.untraced = true, frame.HowLong
 	if err := o.checkInterfaces(); err != nil {
 		return err
 	}

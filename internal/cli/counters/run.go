@@ -70,7 +70,7 @@ func (r *counterRun[S]) begin(index int, name string) error {
 			err = errors.Join(err, c.Close())
 		}
 		r.end(opened...)
-		return err
+		return frame.Untraced(err, name, r.o.untraced)
 	}
 	r.counted = append(r.counted, opened...)
 	return nil

@@ -119,7 +119,7 @@ func (o *StatsOptions) Counter(a *meter.Actions, iface string) *Counter[meter.Ac
 
 // actions returns the flags as options of internal/meter, for any interface.
 func (o *StatsOptions) actions() (a meter.ActionsOptions, err error) {
-	a.Program, o.tracesOnly = o.Program, true
+	a.Program, o.tracesOnly, o.untraced = o.Program, true, "xdpcap drops -i IF counts its drops"
 	if a.Verdict, err = parseAction(o.action); err != nil {
 		return a, err
 	}

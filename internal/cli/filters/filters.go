@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"strings"
 
@@ -26,7 +27,8 @@ type Options struct {
 	File        string   // -F
 	ProgramFile string   // --filter-file
 	VLANAware   bool
-	Fragments   bool       // as --fragments asks for
+	Fragments   bool // as --fragments asks for
+	vxlanPort   uint32
 	Netmask     net.IPMask // for "ip broadcast" in files; nil = not known
 	OneNetmask  bool       // also for interfaces whose netmask a file says
 
@@ -47,12 +49,22 @@ func (o *Options) Flags() []frame.Flag {
 			Help: "filter with the classic BPF program in this `file`, as tcpdump -ddd prints it"},
 		{Name: "vlan-aware", Value: &o.VLANAware, Help: "let the filter also match after one or two VLAN tags",
 			Dialog: frame.Dialog{Place: 6, Label: "Filter also after VLAN tags"}},
+		o.VXLANPortFlag(),
 		{Name: "dump-code", Letter: "d", Value: &o.Dump, Help: "print the compiled filter and end; -dd as C, -ddd as numbers"},
 		{Name: "ebpf", Value: &o.ebpf, Help: "with -d, print the eBPF that the filter becomes"},
 		{Name: "no-optimize", Letter: "O", Value: &o.unoptimised,
 			Help: "with -d, print the filter before the optimiser made it shorter; it chooses the same packets"},
 	}
 }
+
+// VXLANPortFlag is the flag --vxlan-port.
+func (o *Options) VXLANPortFlag() frame.Flag {
+	return frame.Flag{Name: "vxlan-port", Value: &o.vxlanPort,
+		Help: "let vxlan and inner in the filter also expect VXLAN at this UDP `port`"}
+}
+
+// VXLANPort is the port of --vxlan-port; 0 = none.
+func (o *Options) VXLANPort() uint16 { return uint16(o.vxlanPort) }
 
 // Read finds the expression or program in arguments and files. The end of the context ends the
 // wait for a file that is a pipe.
@@ -72,6 +84,10 @@ func (o *Options) Read(ctx context.Context) error {
 		return fmt.Errorf("a filter is given %s: give only one", strings.Join(from, " and "))
 	case o.VLANAware && o.ProgramFile != "":
 		return errors.New("--vlan-aware is for expressions: the program of --filter-file decides itself where it looks")
+	case o.vxlanPort > math.MaxUint16:
+		return fmt.Errorf("--vxlan-port %d is no UDP port: they end at 65535", o.vxlanPort)
+	case o.vxlanPort != 0 && o.ProgramFile != "":
+		return errors.New("--vxlan-port is for expressions: the program of --filter-file decides itself where it looks")
 	case o.ebpf && o.Dump == 0:
 		return errors.New("--ebpf goes with -d")
 	case o.File != "":
@@ -120,7 +136,7 @@ func (o *Options) Print(out io.Writer, snapLen int64, outbound bool) error {
 	prog := o.Program
 	if prog == nil {
 		var err error
-		prog, err = filter.CompileRaw(o.Text, filter.Options{SnapLen: int(snapLen), VLANAware: o.VLANAware, Fragments: o.Fragments, Netmask: o.Netmask, Outbound: outbound, Unoptimised: o.unoptimised})
+		prog, err = filter.CompileRaw(o.Text, filter.Options{SnapLen: int(snapLen), VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort(), Netmask: o.Netmask, Outbound: outbound, Unoptimised: o.unoptimised})
 		if err != nil {
 			return fmt.Errorf("filter expression: %w", err)
 		}
@@ -151,7 +167,7 @@ func (o *Options) Matchers() (*Matchers, error) {
 	case o.Text == "":
 		return nil, nil
 	}
-	return newMatchers(o.Text, filter.Options{VLANAware: o.VLANAware, Fragments: o.Fragments, Netmask: o.Netmask}, o.OneNetmask)
+	return newMatchers(o.Text, filter.Options{VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort(), Netmask: o.Netmask}, o.OneNetmask)
 }
 
 // PrintFor is Print for what -Q chooses, which decides about inbound and outbound.
@@ -189,7 +205,7 @@ func (o *Options) Compile(iface string, d capture.Direction) (received, sent []b
 	if err != nil {
 		return nil, nil, err
 	}
-	of := filter.Options{VLANAware: o.VLANAware, Fragments: o.Fragments, Outbound: d == capture.Out}
+	of := filter.Options{VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort(), Outbound: d == capture.Out}
 	if of.Netmask, err = ifi.Netmask(); err != nil {
 		return nil, nil, err
 	}

@@ -35,6 +35,8 @@ func InPlainWords(err error) error {
 		name := FlagName(missing.GetFlag())
 		value, _ := pflag.UnquoteUsage(missing.GetFlag())
 		return fmt.Errorf("%s needs a value: %s %s", name, name, value)
+	case errors.As(err, &unknown) && len(unknown.GetSpecifiedShortnames()) == 1:
+		return fmt.Errorf("unknown flag: -%s", unknown.GetSpecifiedShortnames())
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
 		return fmt.Errorf("unknown flag: -%.1s in -%s", unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames())
 	}

@@ -29,6 +29,33 @@ var elsewhere = map[string]string{
 	"print": "xdpcap read FILES", "follow": "xdpcap read --follow FILES",
 }
 
+// flagsElsewhere are flags that other tools have, by name or letter, and what to say instead where
+// a command has the flag that is named, or any command if that is "". The first row counts.
+var flagsElsewhere = []struct{ flag, has, instead string }{
+	{"since", "from", "say --from"}, {"start", "from", "say --from"},
+	{"until", "to", "say --to"}, {"end", "to", "say --to"},
+	{"since", "", "xdpcap read --from chooses a file's packets by their time"},
+	{"start", "", "xdpcap read --from chooses a file's packets by their time"},
+	{"until", "", "xdpcap read --to chooses a file's packets by their time; --duration ends a command"},
+	{"end", "", "xdpcap read --to chooses a file's packets by their time; --duration ends a command"},
+	{"from", "", "xdpcap read --from chooses a file's packets by their time"},
+	{"to", "", "xdpcap read --to chooses a file's packets by their time; --duration ends a command"},
+	{"histogram", "kernel-stats", "it is always printed: omit it"},
+	{"histogram", "", "xdpcap latency prints one of run times"},
+	{"Y", "", "display filters are Wireshark's: see xdpcap help filter"},
+}
+
+// InsteadOfFlag is what to do instead of a flag that a command does not have, but other tools do;
+// "" = nothing is known.
+func InsteadOfFlag(cmd *cobra.Command, flag string) string {
+	for _, row := range flagsElsewhere {
+		if row.flag == flag && (row.has == "" || cmd.Flags().Lookup(row.has) != nil) {
+			return row.instead
+		}
+	}
+	return ""
+}
+
 // unitsOfTime are words for which a flag that takes a time has a letter.
 var unitsOfTime = map[string]string{
 	"s": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s",
@@ -68,8 +95,15 @@ func CheckCommand(root *cobra.Command, args []string, text string) error {
 	return nil
 }
 
+// pages are those of the documentation that people look up as help topics, because no command has
+// their name.
+var pages = []string{"files", "json", "kubernetes", "limits", "metrics", "privileges", "recorder", "streams", "tracing", "wireshark"}
+
 // UnknownCommand is the error of help and man for a word that is no command.
 func UnknownCommand(cmd *cobra.Command, word string) error {
+	if slices.Contains(pages, word) {
+		return fmt.Errorf("there is no command %q: see docs/%s.md, and xdpcap --help", word, word)
+	}
 	if meant := didYouMean(cmd.Root(), cmd.CommandPath(), word); meant != "" {
 		return fmt.Errorf("there is no command %q%s", word, meant)
 	}

@@ -84,6 +84,9 @@ func usesNetwork(f *pflag.FlagSet) string {
 	return ""
 }
 
+// IsElsewhere reports whether --netns or --pod was given.
+func (p *Process) IsElsewhere() bool { return p.where != "" }
+
 // ListInterfaces is the command that lists the interfaces which this process can name.
 func (p *Process) ListInterfaces() string { return "xdpcap interfaces" + p.where }
 

@@ -3,6 +3,8 @@ package frame
 import (
 	"cmp"
 	"errors"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -44,7 +46,7 @@ var remedies = []struct {
 	{kind: xdp.ErrReplaced, words: "trace that one, with --program and its id"},
 	{kind: xdp.ErrAmbiguousProgram, words: "give --program the id of one"},
 	{kind: xdp.ErrNoSuchProgram, words: "see xdpcap interfaces, or bpftool prog"},
-	{kind: support.ErrAnotherCapture, words: "start it with --serve HOST:PORT, and read its packets with xdpcap read tcp://HOST:PORT", join: ", or "},
+	{kind: support.ErrAnotherCapture, words: "or start it with --serve :19000, and read its packets with xdpcap read tcp://127.0.0.1:19000; or capture with --at tc", join: "; "},
 	{kind: support.ErrOccupied, words: "capture beside it: --rx-capture entry"},
 	{kind: support.ErrLockedMemory, words: "grant CAP_IPC_LOCK, raise ulimit -l, or capture with a smaller -B or --transport ring"},
 	{kind: capture.ErrPerfRefused, words: "--transport ring does without perf events", join: "; "},
@@ -63,13 +65,21 @@ var remedies = []struct {
 	{kind: capfile.ErrMemory, words: "read fewer files at a time, or unpack them first with zstd -d"},
 	{kind: filter.ErrUnsupported, words: "compile it elsewhere with tcpdump -ddd and pass the output with --filter-file", join: ", or "},
 	{kind: filter.ErrInterface, words: "choose the interface with -i", join: ", and "},
-	{kind: support.ErrTracingRefused, join: "; ",
+	{kind: support.ErrTracingRefused, join: "; ", more: true,
 		words: "without them work --at tc, -Q out, --drops, --hook, and xdpcap drops, replay --program and latency --kernel-stats"},
+	{kind: support.ErrKernelRefuses, join: "; ", words: otherKernel},
 }
+
+// otherKernel names kernels that permit fentry and fexit. No option of the configuration decides
+// that: kernels that refuse them may have all that tracing needs.
+const otherKernel = "or use a kernel that permits them, as those of Debian 12 and 13, Ubuntu 24.04 and Fedora do"
 
 // WithRemedy adds the words that help against an error to text: the error's own text, or the remedy
 // of a check. The text stays unchanged if nothing on the command line helps.
 func WithRemedy(text string, err error) string {
+	if e := (*untraced)(nil); errors.As(err, &e) {
+		return text + "; " + e.instead
+	}
 	for _, r := range remedies {
 		if !errors.Is(err, r.kind) {
 			continue
@@ -102,4 +112,44 @@ func AddRemedies(r *support.Report) {
 	if p := r.Interface.Program; p != nil {
 		p.Traceable.Remedy = WithRemedy(p.Traceable.Remedy, p.Traceable.Kind)
 	}
+}
+
+// An untraced is the error of a command whose question tracing would have answered.
+type untraced struct {
+	error
+	instead string // what answers it without
+}
+
+func (e *untraced) Unwrap() error { return e.error }
+
+// WhichPackets answers which packets have these verdicts; nil = which are dropped.
+func WhichPackets(verdicts []string) string {
+	which, names := "which packets it drops", "drop"
+	if verdicts != nil {
+		which, names = "which packets", strings.Join(verdicts, ",")
+	}
+	return which + ": capture at the sender (-Q out -w FILE), then xdpcap replay --program PROGRAM --sent --yes -w v.pcapng FILE, then xdpcap read --verdict " +
+		names + " v.pcapng; how many are dropped: xdpcap drops -i IF"
+}
+
+// PassedAndDropped answers how many packets a program gets.
+const PassedAndDropped = "--at tc counts what it passes, xdpcap drops -i IF what it drops"
+
+// HowLong answers how long a program runs.
+const HowLong = "the mean: xdpcap latency -i IF --kernel-stats; the distribution over packets captured at the sender (-Q out -w FILE): xdpcap replay --program PROGRAM --sent --yes FILE"
+
+// Untraced gives an error of a kernel that refuses tracing what answers the command's question
+// without, in place of what remedies say; IF stands for the interface, PROGRAM for the program. ""
+// has none, and all other errors stay as they are.
+func Untraced(err error, iface, instead string) error {
+	refused := (*xdp.TracingError)(nil)
+	if instead == "" || !errors.As(err, &refused) || !errors.Is(err, support.ErrTracingRefused) {
+		return err
+	}
+	program := cmp.Or(refused.Program.Name, strconv.Itoa(int(refused.Program.ID)))
+	instead = strings.NewReplacer("PROGRAM", program, "IF", cmp.Or(iface, AnyInterface)).Replace(instead)
+	if errors.Is(err, support.ErrKernelRefuses) {
+		instead += "; " + otherKernel
+	}
+	return &untraced{err, instead}
 }

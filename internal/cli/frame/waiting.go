@@ -81,7 +81,7 @@ func ReadSecret(ctx context.Context, name string) ([]byte, error) {
 		others = 0o037
 	}
 	if mode := info.Mode(); mode.IsRegular() && mode.Perm()&others != 0 {
-		return nil, fmt.Errorf("read key %s: others than its owner may read or change it, by its mode %04o: chmod 600 %s",
+		return nil, fmt.Errorf("key %s: others than its owner may read or change it, by its mode %04o: chmod 600 %s",
 			name, mode.Perm(), escape.ShellWord(name))
 	}
 	return readInput(&waitingInput{File: f, ctx: ctx}, name)

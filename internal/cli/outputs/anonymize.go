@@ -3,10 +3,12 @@ package outputs
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/anonymize"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // anonymizeOptions say by which key addresses are replaced.
@@ -33,11 +35,15 @@ func (o *Options) ReadKey() (err error) {
 		return nil
 	}
 	text, err := frame.ReadSecret(o.Process.Signalled(), o.anonymize.file)
+	const makeKey = "to make one: (umask 77; head -c 32 /dev/urandom > %s)"
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("--anonymize: %w; "+makeKey, err, escape.ShellWord(o.anonymize.file))
+	}
 	if err != nil {
 		return fmt.Errorf("--anonymize: %w", err)
 	}
 	if o.anonymize.key, err = anonymize.ParseKey(text); err != nil {
-		return fmt.Errorf("--anonymize: read key %s: %w; head -c 32 /dev/urandom makes a key", o.anonymize.file, err)
+		return fmt.Errorf("--anonymize: key %s: %w; "+makeKey, o.anonymize.file, err, "key")
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (o *Options) FileFlags() []frame.Flag {
 		{Name: "format", Value: &o.Format, Words: formatNames(), Settings: frame.Wiresharks, Help: formatUsage()},
 		{Name: "print", Value: &o.Print, Settings: frame.Wiresharks, Help: "also print packets while writing a file"},
 		{Name: "anonymize", Value: (*frame.Name)(&o.anonymize.file),
-			Help: "replace the addresses in all packets that are written, printed or sent, by the 32 random bytes in this `file`, and cut what follows the headers: for files that may be shared"},
+			Help: "replace the addresses in all packets that are written, printed or sent, by the 32 random bytes in this `file` (to make one: (umask 77; head -c 32 /dev/urandom > key)), and cut what follows the headers: for files that may be shared"},
 	}
 }
 

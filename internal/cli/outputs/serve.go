@@ -38,11 +38,12 @@ func (o *liveOptions) IsLocal() bool {
 // A liveServer is the destination of --serve.
 type liveServer struct {
 	*stream.Server
-	local  *localListener // nil = it listens on an address
-	peers  *peer.Finder   // nil = the users of clients are not looked up
-	where  string         // a message's words about who may connect
-	secure bool           // it uses TLS
-	notice error          // that others than the capture's owners may connect; nil = they may not
+	local     *localListener // nil = it listens on an address
+	peers     *peer.Finder   // nil = the users of clients are not looked up
+	where     string         // a message's words about who may connect
+	elsewhere bool           // it listens in the network namespace of --netns or --pod
+	secure    bool           // it uses TLS
+	notice    error          // that others than the capture's owners may connect; nil = they may not
 }
 
 // streamOf are the options of a stream that says what a file says.
@@ -75,7 +76,7 @@ func (d *Destinations) openServer(ctx context.Context, w file.Options) (_ *liveS
 	if err != nil {
 		return nil, "", fmt.Errorf("--serve %s: %w", o.Serve, err)
 	}
-	s, options := &liveServer{}, streamOf(w)
+	s, options := &liveServer{elsewhere: d.Flags.Process.IsElsewhere()}, streamOf(w)
 	if err := s.admit(l, d, &options); err != nil {
 		l.Close()
 		return nil, "", fmt.Errorf("--serve %s: %w", o.Serve, err)

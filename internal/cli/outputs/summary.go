@@ -40,15 +40,20 @@ func (s *liveServer) command(name string) string {
 	if err != nil {
 		return "xdpcap read " + name
 	}
-	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && ip.IsUnspecified() {
+	enter := "" // what lets a command connect
+	switch ip, err := netip.ParseAddr(u.Hostname()); {
+	case err != nil:
+	case ip.IsLoopback() && s.elsewhere:
+		enter = fmt.Sprintf("nsenter -t %d -n ", os.Getpid())
+	case ip.IsUnspecified():
 		if host, err := os.Hostname(); err == nil {
 			u.Host = net.JoinHostPort(host, u.Port())
 		}
 	}
 	if s.secure {
-		return "xdpcap read --tls-ca FILE " + u.String()
+		return fmt.Sprintf("%sxdpcap read --tls-ca FILE %s", enter, u)
 	}
-	return fmt.Sprintf("xdpcap read %s, or wireshark -k -i TCP@%s", u, u.Host)
+	return fmt.Sprintf("%sxdpcap read %s, or %swireshark -k -i TCP@%s", enter, u, enter, u.Host)
 }
 
 // Summary is what one of several outputs has taken, of all sources together.

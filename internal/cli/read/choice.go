@@ -25,6 +25,7 @@ type choice struct {
 	reasonName func(source uint16, f *capture.Facts) string
 	sources    map[uint16]bool // whether interfaces name them, of those that have had packets
 	anyVerdict bool            // a packet has one
+	replays    bool            // packets get other verdicts later
 }
 
 func (c *choice) flags() []frame.Flag {
@@ -111,8 +112,12 @@ func (c *choice) names(s *capture.Source) bool {
 
 // checkFound refuses verdicts and interfaces that the files do not have.
 func (c *choice) checkFound(sources []capture.Source) error {
-	if len(c.verdicts) > 0 && !c.anyVerdict && len(sources) > 0 {
-		return fmt.Errorf("--verdict %s: no packet in the files has a verdict, which captures of a traced program have", strings.Join(c.verdicts, ","))
+	if c.only != nil && !c.anyVerdict && len(sources) > 0 {
+		names, ofRun := strings.Join(c.verdicts, ","), ""
+		if c.replays {
+			ofRun = "; those of this run: -w v.pcapng, then xdpcap read --verdict " + names + " v.pcapng"
+		}
+		return fmt.Errorf("--verdict %s: no packet in the files has a verdict, which captures of a traced program have%s", names, ofRun)
 	}
 	if c.interfaces == nil || len(sources) == 0 {
 		return nil

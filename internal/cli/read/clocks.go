@@ -99,7 +99,8 @@ func shiftFile(files []file.InputFile, shift string) error {
 // sightings are when the packets of a file were seen.
 type sightings struct {
 	align.Sightings
-	ids *follow.Identifiers // those of all files
+	ids     *follow.Identifiers // those of all files
+	packets int                 // of a suspicion
 }
 
 // add adds a packet.
@@ -158,6 +159,7 @@ func aheadOf(c *align.Clock) string {
 type suspicion struct {
 	ids  follow.Identifiers
 	seen map[string]*sightings // by file
+	most int                   // packets of each file to look at; 0 = all
 }
 
 // add adds a packet.
@@ -168,19 +170,46 @@ func (c *suspicion) add(s *capture.Source, p *capture.Packet) {
 	if c.seen[s.File] == nil {
 		c.seen[s.File] = &sightings{ids: &c.ids}
 	}
-	c.seen[s.File].add(s, p)
+	if seen := c.seen[s.File]; c.most == 0 || seen.packets < c.most {
+		seen.packets++
+		seen.add(s, p)
+	}
 }
+
+// What printing lines looks at, at most, so that it takes no more memory and hardly more time.
+const (
+	mostSuspects = 4 // files
+	mostLookedAt = 1 << 14
+)
 
 // leastSuspect is longer than a packet takes from host to host in most networks.
 const leastSuspect = 500 * time.Millisecond
 
 // say reports the clocks that differ from that of the first file.
 func (c *suspicion) say(notice func(error)) {
+	c.each(func(file, first string, clock *align.Clock) {
+		notice(fmt.Errorf("by %s that both have, the clock of %s is %s that of %s, so their packets are not joined: --align corrects that",
+			frame.Packets(uint64(clock.Packets)), file, aheadOf(clock), first))
+	})
+}
+
+// each calls a function for each file whose clock differs from that of the first one.
+func (c *suspicion) each(of func(file, first string, clock *align.Clock)) {
 	files := slices.Sorted(maps.Keys(c.seen))
 	for i := 1; i < len(files); i++ {
 		if clock, ok := c.seen[files[0]].Of(&c.seen[files[i]].Sightings); ok && clock.Ahead.Abs() > leastSuspect {
-			notice(fmt.Errorf("by %s that both have, the clock of %s is %s that of %s, so their packets are not joined: --align corrects that",
-				frame.Packets(uint64(clock.Packets)), files[i], aheadOf(&clock), files[0]))
+			of(files[i], files[0], &clock)
 		}
 	}
+}
+
+// sayApart reports the files that have most of their packets in common with the first file, at
+// other times. Files of one capture, one after the other, may have a few equal packets.
+func (c *suspicion) sayApart(p *frame.Process) {
+	c.each(func(file, first string, clock *align.Clock) {
+		if 2*clock.Packets >= min(c.seen[first].Len(), c.seen[file].Len()) {
+			frame.Say(p.Stderr, "%s and %s have %s in common, %.6g s apart: --align corrects that", first, file,
+				frame.Packets(uint64(clock.Packets)), clock.Ahead.Abs().Seconds())
+		}
+	})
 }

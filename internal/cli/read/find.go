@@ -71,8 +71,15 @@ func (in *readInputs) inPeriod(p *period) (files []file.InputFile) {
 		p.on(time.Unix(0, latest))
 	}
 	for i, f := range in.files {
-		if s := spans[i]; s == nil || p.overlaps(time.Unix(0, s.First).Add(-disorder), time.Unix(0, s.Last).Add(disorder)) {
+		s := spans[i]
+		if s == nil || p.overlaps(time.Unix(0, s.First).Add(-disorder), time.Unix(0, s.Last).Add(disorder)) {
 			files = append(files, f)
+			continue
+		}
+		if p.see(s.First); s.HasLast {
+			p.see(s.Last)
+		} else {
+			p.unread = true
 		}
 	}
 	return files
@@ -115,9 +122,7 @@ func sayPeriod(p *frame.Process, chosen []file.InputFile, all int) {
 		names = append(names, "...")
 	}
 	switch {
-	case len(chosen) == all:
-	case len(chosen) == 0:
-		frame.Say(p.Stderr, "none of %d files has packets of this time", all)
+	case len(chosen) == all || len(chosen) == 0: // period.missed says that none has
 	default:
 		frame.Say(p.Stderr, "%d of %d files may have packets of this time: %s", len(chosen), all, strings.Join(names, ", "))
 	}

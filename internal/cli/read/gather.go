@@ -1,6 +1,7 @@
 package read
 
 import (
+	"fmt"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
 // gatherPort is the port of a host that is named without one.
@@ -41,8 +44,26 @@ func NewGather(p *frame.Process) *cobra.Command {
 	o := Options{gathers: true}
 	cmd := o.command(p, splitHosts)
 	cmd.Use, cmd.Short, cmd.Long, cmd.Example = "gather [flags] HOST... [filter]", "Merge the live streams of several hosts, by one clock", gatherHelp, gatherExamples
+	cmd.Args = refuseFiles
 	o.addFlags(cmd)
 	return cmd
+}
+
+// refuseFiles refuses names of capture files, which are no hosts.
+func refuseFiles(_ *cobra.Command, args []string) error {
+	var files []string
+	for _, arg := range args {
+		if outputs.IsCaptureName(arg) && streamURL(arg) == nil {
+			files = append(files, escape.ShellWord(arg))
+		}
+	}
+	switch len(files) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("%s is a file, and no host: read it with xdpcap read %[1]s", files[0])
+	}
+	return fmt.Errorf("%s are files, and no hosts: read them with xdpcap read --align %s", strings.Join(files, ", "), strings.Join(files, " "))
 }
 
 // hostOf is how messages and interfaces name the host of a stream: with its port only if another

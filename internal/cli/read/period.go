@@ -10,7 +10,13 @@ import (
 )
 
 // A period is the time in which packets are read: from the first moment on, and before the second.
-type period struct{ from, to moment }
+type period struct {
+	from, to moment
+
+	first, last int64 // times of packets in the files, in nanoseconds since 1970; 0 = none is known
+	unread      bool  // there may be packets after the last
+	found       bool  // a packet is in the period
+}
 
 // A moment is the value of --from and --to.
 type moment struct {
@@ -81,9 +87,37 @@ func (p *period) check() error {
 // has reports whether a packet of this time, in nanoseconds since 1970, is in the period. Daily
 // moments are on the day of the first call, if they have none.
 func (p *period) has(nanoseconds int64) bool {
+	if !p.isGiven() {
+		return true
+	}
 	at := time.Unix(0, nanoseconds)
 	p.on(at)
-	return p.overlaps(at, at)
+	p.see(nanoseconds)
+	in := p.overlaps(at, at)
+	p.found = p.found || in
+	return in
+}
+
+// see adds the time of a packet.
+func (p *period) see(nanoseconds int64) {
+	if p.first == 0 || nanoseconds < p.first {
+		p.first = nanoseconds
+	}
+	p.last = max(p.last, nanoseconds)
+}
+
+// missed says which times the packets of the files have, if none of them is in the period; ""
+// otherwise.
+func (p *period) missed() string {
+	if !p.isGiven() || p.found || p.first == 0 {
+		return ""
+	}
+	const layout = "2006-01-02 15:04:05"
+	text := "no packet is of this time: those of the files are from " + time.Unix(0, p.first).Format(layout)
+	if p.unread {
+		return text + " on"
+	}
+	return text + " to " + time.Unix(0, p.last).Format(layout)
 }
 
 // overlaps reports whether a part of the time from a first to a last moment is in the period.

@@ -54,7 +54,7 @@ was cut off, as when a capture was killed, is read up to its last whole block; r
 exits with status 1.
 
 --anonymize maps all IP and MAC addresses by the key in a file, 32 bytes or 64 hexadecimal digits
-that only its owner may read (head -c 32 /dev/urandom > key; chmod 600 key). Addresses with a common
+that only its owner may read: (umask 77; head -c 32 /dev/urandom > key). Addresses with a common
 prefix keep one, checksums stay as right as they were, and the same key maps alike in every file.
 Headers that are understood stay, also in tunnels and ICMP errors. Everything after the last of them
 is cut, and so are comments, filters and blocks of other kinds.

@@ -24,6 +24,7 @@ type replayOptions struct {
 	ingress  string
 	expect   string
 	yes      bool
+	sent     bool
 	measure  bool
 	duration time.Duration
 
@@ -60,7 +61,8 @@ the packets as the program left them, with their verdicts.
   CYCLES    cycles per packet, by the CPU's own counters; a dash where it has none
   NATIVE    instructions of the CPU per packet, likewise
 
-Packets that are sent, or that were thrown away, are left out. Some things are not as they were: the
+Packets that were sent are left out, or run with --sent, in place of those that were received; those
+that were thrown away are left out. Some things are not as they were: the
 time, what other CPUs do at the same time, and what earlier packets have left in maps. A packet that
 is redirected goes nowhere, and to where it would go is not known. The kernel cannot run programs of
 devmap or cpumap entries in this way.`
@@ -84,6 +86,7 @@ func NewReplay(p *frame.Process) *cobra.Command {
 	cmd.Use, cmd.Short, cmd.Long, cmd.Example = "replay --program PROGRAM [flags] FILE... [filter]", "Run an XDP program on the packets of capture files", replayHelp, replayExamples
 	cmd.SuggestFor = []string{"bench", "run", "test"}
 	o.addReplayFlags(cmd)
+	o.choice.replays = true
 	return cmd
 }
 
@@ -100,6 +103,8 @@ func (o *Options) addReplayFlags(cmd *cobra.Command) {
 		{Name: "set", Value: (*frame.List)(&r.program.Constants), Settings: frame.Typed, Help: "set global variables, which must be numbers: `NAME=VALUE`"},
 		{Name: "ingress", Value: &r.ingress, Settings: frame.Typed,
 			Help: "packets come from this `interface`, and from the queue that the capture has; without it, from queue 0 of the loopback interface"},
+		{Name: "sent", Value: &r.sent, Settings: frame.Typed,
+			Help: "run what the host of the capture sent, instead of what it received: for a capture at the sender"},
 		{Name: "measure", Value: &r.measure, Settings: frame.Typed,
 			Help: fmt.Sprintf("measure what the program costs, on the first %d packets of the files or, without a file, on packets of its own", replay.MaxSample)},
 		{Name: "duration", Value: &r.duration, Default: "2s", Settings: frame.Typed, Help: "measure for about this `time`, in CPU time"},
@@ -155,6 +160,9 @@ func (r *replayOptions) open(o *Options) (err error) {
 			return fmt.Errorf("--ingress: %w", err)
 		}
 		r.options.Ingress = ifi.Index
+	}
+	if r.sent {
+		r.options.Direction, r.sample.Direction = capture.Out, capture.Out
 	}
 	r.program.Outlets = len(o.Writes) > 0 || o.Print
 	if r.options.Program, err = r.load("--program", r.program); err == nil && r.against != "" {

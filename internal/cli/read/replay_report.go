@@ -26,6 +26,7 @@ type ReplayReport struct {
 	Left        map[string]uint64        `json:"left,omitempty"`    // packets that were not run, by why
 	Cut         uint64                   `json:"cut,omitempty"`     // packets of which the capture has only the beginning
 	AsLeft      uint64                   `json:"as_left,omitempty"` // packets that the capture has only as its program left them
+	sent        bool                     // packets that were sent are run
 	shown       [xdp.VerdictSlots]string // names of verdicts, in the order of the table
 }
 
@@ -80,7 +81,7 @@ type replayExpectation struct {
 func newReplayReport(o *replayOptions, from *replay.Result) *ReplayReport {
 	r := &ReplayReport{
 		ProgramKeys: newProgramKeys(o.options.Program), Verdicts: make(map[string]*replayTally), Total: newReplayTally(&from.Total),
-		Compared: from.Compared, Cut: from.Cut, AsLeft: from.AsLeft,
+		Compared: from.Compared, Cut: from.Cut, AsLeft: from.AsLeft, sent: o.sent,
 	}
 	if o.options.Against != nil {
 		against := newProgramKeys(o.options.Against)
@@ -187,8 +188,12 @@ func (r *ReplayReport) writeDifferences(w io.Writer) {
 // remarks are sentences about what the tables do not show.
 func (r *ReplayReport) remarks() (lines []string) {
 	var left []string
+	otherDirection := "sent"
+	if r.sent {
+		otherDirection = "received"
+	}
 	for _, why := range []struct{ key, text string }{
-		{"not_received", "sent or thrown away"}, {"not_ethernet", "without an Ethernet header"},
+		{"not_received", otherDirection + " or thrown away"}, {"not_ethernet", "without an Ethernet header"},
 		{"too_short", "shorter than 14 bytes"}, {"too_long", "longer than 65535 bytes"},
 	} {
 		if n := r.Left[why.key]; n > 0 {
@@ -197,6 +202,9 @@ func (r *ReplayReport) remarks() (lines []string) {
 	}
 	if left != nil {
 		lines = append(lines, "Not run: "+strings.Join(left, ", ")+".")
+	}
+	if r.Left["not_received"] > 0 && !r.sent {
+		lines = append(lines, "--sent runs those sent, for a capture at the sender.")
 	}
 	if r.Cut > 0 {
 		lines = append(lines, fmt.Sprintf("%s were cut by the capture: the program saw only their beginning.", frame.Packets(r.Cut)))

@@ -31,8 +31,9 @@ type readRun struct {
 	passed  map[uint16]uint64  // packets to which the filter cannot be applied, by link type
 	noticed []string
 	telling sync.Mutex
-	memory  uint64   // bytes of memory that were available before the sandbox
-	decoded *decoded // nil = no output decodes packets
+	memory  uint64     // bytes of memory that were available before the sandbox
+	decoded *decoded   // nil = no output decodes packets
+	apart   *suspicion // nil where clocks are corrected, or nobody looks at lines
 	outputs.Destinations
 }
 
@@ -93,6 +94,12 @@ func (r *readRun) run(ctx context.Context) error {
 	for _, notice := range r.noticed {
 		frame.Say(r.o.Process.Stderr, "%s", notice)
 	}
+	if r.apart != nil {
+		r.apart.sayApart(r.o.Process)
+	}
+	if missed := r.o.choice.period.missed(); missed != "" {
+		frame.Say(r.o.Process.Stderr, "%s", missed)
+	}
 	if r.whole != nil && r.whole.Undecided > 0 {
 		frame.Say(r.o.Process.Stderr, "omitted %s: fragments whose first one is not in the files", frame.Packets(r.whole.Undecided))
 	}
@@ -138,6 +145,9 @@ func (r *readRun) options() file.InputOptions {
 // matches says whether a packet is chosen, and the filter takes it.
 func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
 	r.o.clocks.follow(s, p)
+	if r.apart != nil {
+		r.apart.add(s, p)
+	}
 	if !r.o.choice.takes(s, p) {
 		return false
 	}
@@ -252,6 +262,9 @@ func (r *readRun) allOutputs(in *file.Input, from capture.Input) (all []capture.
 	case o.replay != nil && o.replay.measure:
 		all = append(all, &o.replay.sample)
 	case len(r.Outputs) == 0 && o.replay == nil && r.stats == nil || o.Print:
+		if len(o.files) > 1 && len(o.files) <= mostSuspects && !o.clocks.isGiven() {
+			r.apart = &suspicion{most: mostLookedAt}
+		}
 		out := o.Process.Stdout
 		printer := lines.NewPrinter(out, frame.StdoutName, out.Check, o.printing.Format(frame.Colored("auto", out.File)))
 		all = append(all, r.decode(&outputs.Printed{Output: printer}))

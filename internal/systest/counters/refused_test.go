@@ -25,7 +25,7 @@ func TestCountersRefused(t *testing.T) {
 		"stats":                                  "which interface? -i rx0",
 		"count":                                  "which interface? -i rx0",
 		"drops -i nosuch":                        `interface "nosuch" does not exist; there are: `,
-		"drops extra":                            `a filter needs a named interface: add -i NAME`,
+		"drops extra":                            `a filter needs a named interface: add -i rx0`,
 		"stats -i nosuch":                        `interface "nosuch" does not exist; there are: `,
 		"stats -i rx0 --action explode":          `--action "explode": must be pass, drop or abort`,
 		"stats -i rx0 --action drop":             "--action drop drops packets, and the default route is over rx0 ... --yes",
@@ -79,8 +79,13 @@ func TestCountersRefused(t *testing.T) {
 		"count --listen :0 udp":         "xdpcap: a filter needs a named interface: add -i rx0\n",
 	}
 	if testnet.ProbeFentry() != nil {
-		for _, command := range []string{"stats", "count"} {
-			refused[command+" -i busy0"] = "busy0: trace program count_packets (id ... this kernel refuses fentry ... or detach that program"
+		for command, instead := range map[string]string{
+			"stats -i busy0":                "xdpcap drops -i busy0 counts its drops; or use a kernel that permits them",
+			"count -i busy0":                "--at tc counts what it passes, xdpcap drops -i busy0 what it drops; or detach that program",
+			"count -i busy0 --verdict drop": "replay --program count_packets --sent --yes -w v.pcapng FILE, then xdpcap read --verdict drop v.pcapng; how many are dropped: xdpcap drops -i busy0; or use",
+			"latency -i busy0":              "the mean: xdpcap latency -i busy0 --kernel-stats; ... replay --program count_packets --sent --yes FILE; or use",
+		} {
+			refused[command] = "busy0: trace program count_packets (id ... this kernel refuses fentry ... " + instead
 		}
 	}
 	systest.CheckRefused(t, pair, refused)

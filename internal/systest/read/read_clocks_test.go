@@ -69,6 +69,13 @@ func TestReadClocks(t *testing.T) {
 	if want := "by 600 packets that both have, the clock of " + b + " is 37."; status != 0 || !strings.Contains(stderr, want) {
 		t.Errorf("--follow: status %d, %s, want %s", status, stderr, want)
 	}
+	_, stderr, status = systest.RunRead(t, nil, a, b)
+	if want := a + " and " + b + " have 600 packets in common, 37."; status != 0 || !strings.Contains(stderr, want) {
+		t.Errorf("lines: status %d, %s, want %s", status, stderr, want)
+	}
+	if _, stderr, _ := systest.RunRead(t, nil, "-w", both, a, b); stderr != "" {
+		t.Errorf("-w: %s", stderr)
+	}
 	for args, want := range map[string]string{
 		"--align " + a: "--align compares the clocks of several files: name two or more",
 		"--align " + a + " " + writeBytes(t, arps(pcapng.PcapNanoseconds, 1, 2, 3)): "have fewer than 3 packets in common that can be told apart: give their difference by --shift ",

@@ -46,7 +46,7 @@ func TestReadFind(t *testing.T) {
 		{"--from 14:10 --to 14:12 DIR", 2, "1 of 5 files may have packets of this time: out0.pcapng"},
 		{"--from 2026-07-01T16:30 --to 2026-07-01T16:59 DIR/out*.pcapng", 29, "1 of 4 files may have packets of this time: out2.pcapng"},
 		{"--from 2026-07-01T13:00 --to 2026-07-01T13:31 DIR", 2, "1 of 5 files may have packets of this time: old.pcap"},
-		{"--from 2026-07-02 DIR", 0, "none of 5 files has packets of this time"},
+		{"--from 2026-07-02 DIR", 0, "no packet is of this time: those of the files are from 2026-07-01 13:00:00 on"},
 		{"--from 2026-07-01T14:00 DIR/out0.pcapng DIR/out2.pcapng", 120, ""},
 	} {
 		stdout, stderr, status := systest.RunRead(t, nil, strings.Fields(strings.ReplaceAll(test.args, "DIR", dir))...)
