@@ -1,7 +1,7 @@
 // Package filter compiles pcap-filter(7) expressions to classic BPF, without cgo. Package
 // filter/ebpf translates the result, or any classic program, to eBPF.
 //
-//	prog, err := filter.CompileRaw("tcp port 443 and not host 192.0.2.1", filter.Options{})
+//	prog, err := filter.Compile("tcp port 443 and not host 192.0.2.1", filter.Options{})
 //
 // Expressions have their meaning in pcap-filter(7), on an Ethernet interface or on packets of
 // another link type (Options.LinkType). Its tests run from left to right. A packet that ends before
@@ -74,18 +74,7 @@ func KnowsLinkType(number uint16) bool { return headers.LinkOf(number) != header
 // Compile turns an expression into a classic program. The empty expression matches every packet.
 // For a faulty expression it returns an *Error. Compile may be called concurrently if the Resolver
 // may. It takes as long as the Resolver does, which looks names up in files and in the DNS.
-func Compile(text string, o Options) ([]bpf.Instruction, error) {
-	raw, err := CompileRaw(text, o)
-	if err != nil {
-		return nil, err
-	}
-	prog, _ := bpf.Disassemble(raw) // x/net/bpf supports every instruction that CompileRaw emits
-	return prog, nil
-}
-
-// CompileRaw is Compile for callers that need the raw instructions, such as a listing or package
-// filter/ebpf.
-func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
+func Compile(text string, o Options) (prog *Program, err error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
@@ -95,31 +84,38 @@ func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
 	return prog, nil
 }
 
-// CompileBoth is CompileRaw for received packets and for sent packets; it ignores Options.Outbound.
+// CompileRaw is Compile for callers that need only the instructions.
+func CompileRaw(text string, o Options) ([]bpf.RawInstruction, error) {
+	prog, err := Compile(text, o)
+	if err != nil {
+		return nil, err
+	}
+	return prog.Instructions, nil
+}
+
+// CompileBoth is Compile for received packets and for sent packets; it ignores Options.Outbound.
 // If only one direction can match, because the expression contains inbound or outbound, the other
 // program matches no packet. Both programs may run concurrently.
-func CompileBoth(text string, o Options) (received, sent []bpf.RawInstruction, err error) {
+func CompileBoth(text string, o Options) (received, sent *Program, err error) {
 	o.Outbound = false
-	received, err = CompileRaw(text, o)
+	received, err = Compile(text, o)
 	if err != nil && !errors.Is(err, ErrNothing) {
 		return nil, nil, err
 	}
 	empty := err
 	o.Outbound = true
-	switch sent, err = CompileRaw(text, o); {
+	switch sent, err = Compile(text, o); {
 	case err == nil && empty != nil:
-		received = matchesNone()
+		received = MatchesNone()
 	case empty == nil && errors.Is(err, ErrNothing):
-		return received, matchesNone(), nil
+		return received, MatchesNone(), nil
 	}
 	return received, sent, err
 }
 
-func matchesNone() []bpf.RawInstruction { return []bpf.RawInstruction{{Op: cbpf.RetK}} }
-
 // compile runs the stages; each is a package. A stage raises a fault if the expression cannot be
 // compiled.
-func compile(text string, o Options) []bpf.RawInstruction {
+func compile(text string, o Options) *Program {
 	tree := syntax.Parse(text)
 	names.Resolve(tree, o.Resolver)
 	first := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Fragments: o.Fragments, Link: headers.LinkOf(o.LinkType)})
@@ -134,7 +130,7 @@ func compile(text string, o Options) []bpf.RawInstruction {
 		syntax.Raise("join networks instead of hosts, or split the filter",
 			"expression compiles to %d instructions, the kernel takes %d", len(prog), MaxInstructions)
 	}
-	return prog
+	return &Program{Instructions: prog}
 }
 
 // setDefaults checks the options and sets the defaults of the others.

@@ -47,12 +47,13 @@ const (
 //
 // It is an error if Check refuses the program, or if the program loads data that only sockets have
 // (SKF_AD_*: VLAN tag, interface, mark).
-func Translate(prog []bpf.RawInstruction) (asm.Instructions, error) {
+func Translate(prog *filter.Program) (asm.Instructions, error) {
 	return translate(prog, directAccess{})
 }
 
 // translate runs the passes. packet emits the loads of the packet's bytes.
-func translate(prog []bpf.RawInstruction, packet packet) (asm.Instructions, error) {
+func translate(p *filter.Program, packet packet) (asm.Instructions, error) {
+	prog := p.Instructions
 	if err := filter.Check(prog); err != nil {
 		return nil, fmt.Errorf("translate filter: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/filter"
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
@@ -22,7 +21,7 @@ type Filter struct {
 
 // NewFilter translates a filter; nil = no filter. Of a copy of a packet's beginning, programs have
 // `most` bytes at most.
-func NewFilter(f []bpf.RawInstruction, most int) (Filter, error) {
+func NewFilter(f *filter.Program, most int) (Filter, error) {
 	if f == nil {
 		return Filter{}, nil
 	}
@@ -35,8 +34,8 @@ func NewFilter(f []bpf.RawInstruction, most int) (Filter, error) {
 		// XDP programs read the packet itself, unless the card has removed a VLAN tag from it. All
 		// others read a copy of its beginning.
 		bodies: map[string]asm.Instructions{"filter": inPlace, "filter_head": ofCopy},
-		reach:  min(filter.Reach(f), most),
-		length: filter.ReadsLength(f),
+		reach:  min(filter.Reach(f.Instructions), most),
+		length: filter.ReadsLength(f.Instructions),
 	}, nil
 }
 

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/bpf"
-
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -31,7 +29,7 @@ type Expectation struct {
 	First  time.Time
 	Number uint64
 
-	program []bpf.RawInstruction
+	program *filter.Program
 }
 
 // ParseExpectations reads a file: on each line a filter, a comma and a verdict. The filter applies
@@ -65,7 +63,7 @@ func parseExpectation(line string) (one Expectation, err error) {
 	if one.Verdict, err = xdp.ParseVerdict(strings.TrimSpace(line[comma+1:])); err != nil {
 		return one, err
 	}
-	one.program, err = filter.CompileRaw(one.Filter, filter.Options{})
+	one.program, err = filter.Compile(one.Filter, filter.Options{})
 	return one, err
 }
 
@@ -96,7 +94,7 @@ func (e *Expectation) String() string {
 func (e *Expectations) check(p *compared, number uint64) {
 	for i := range e.All {
 		one := &e.All[i]
-		if filter.Run(one.program, p.before, p.packet.WireLen) == 0 {
+		if one.program.Run(p.before, p.packet.WireLen) == 0 {
 			continue
 		}
 		if one.Packets++; p.now.verdict == one.Verdict {

@@ -11,8 +11,6 @@ import (
 	"net"
 	"strings"
 
-	"golang.org/x/net/bpf"
-
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/filter"
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
@@ -34,8 +32,8 @@ type Options struct {
 	ebpf        bool
 	unoptimised bool
 
-	Text    string               // the expression; "" = every packet
-	Program []bpf.RawInstruction // of --filter-file
+	Text    string          // the expression; "" = every packet
+	Program *filter.Program // of --filter-file
 }
 
 // Flags are their rows.
@@ -85,9 +83,11 @@ func (o *Options) Read(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("--filter-file: read the filter program: %w", err)
 		}
-		if o.Program, err = filter.ParseRaw(string(text)); err != nil {
+		instructions, err := filter.ParseRaw(string(text))
+		if err != nil {
 			return fmt.Errorf("--filter-file %s: %w", o.ProgramFile, err)
 		}
+		o.Program = &filter.Program{Instructions: instructions}
 	default:
 		o.Text = strings.Join(o.Words, " ")
 	}
@@ -120,7 +120,7 @@ func (o *Options) Print(out io.Writer, snapLen int64, outbound bool) error {
 	prog := o.Program
 	if prog == nil {
 		var err error
-		prog, err = filter.CompileRaw(o.Text, filter.Options{SnapLen: int(snapLen), VLANAware: o.VLANAware, Fragments: o.Fragments, Netmask: o.Netmask, Outbound: outbound, Unoptimised: o.unoptimised})
+		prog, err = filter.Compile(o.Text, filter.Options{SnapLen: int(snapLen), VLANAware: o.VLANAware, Fragments: o.Fragments, Netmask: o.Netmask, Outbound: outbound, Unoptimised: o.unoptimised})
 		if err != nil {
 			return fmt.Errorf("filter expression: %w", err)
 		}
@@ -133,11 +133,11 @@ func (o *Options) Print(out io.Writer, snapLen int64, outbound bool) error {
 		}
 		fmt.Fprintf(out, "%v", body)
 	case o.Dump == 1:
-		fmt.Fprint(out, filter.Listing(prog))
+		fmt.Fprint(out, filter.Listing(prog.Instructions))
 	case o.Dump == 2:
-		fmt.Fprint(out, filter.CArray(prog))
+		fmt.Fprint(out, filter.CArray(prog.Instructions))
 	default:
-		fmt.Fprint(out, filter.Decimal(prog))
+		fmt.Fprint(out, filter.Decimal(prog.Instructions))
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (o *Options) String() string { return cmp.Or(o.Text, o.ProgramFile) }
 
 // Compile returns the filters for what an interface receives and sends, as a capture in these
 // directions compiles them; nil = every packet.
-func (o *Options) Compile(iface string, d capture.Direction) (received, sent []bpf.RawInstruction, err error) {
+func (o *Options) Compile(iface string, d capture.Direction) (received, sent *filter.Program, err error) {
 	if o.Program != nil || o.Text == "" {
 		return o.Program, o.Program, nil
 	}
@@ -196,7 +196,7 @@ func (o *Options) Compile(iface string, d capture.Direction) (received, sent []b
 	if d == capture.InOut {
 		received, sent, err = filter.CompileBoth(o.Text, of)
 	} else {
-		received, err = filter.CompileRaw(o.Text, of)
+		received, err = filter.Compile(o.Text, of)
 		sent = received
 	}
 	if err != nil {
