@@ -17,6 +17,8 @@
 //   - protochain skips eight headers at most. libpcap's has a loop, which the kernel refuses.
 //   - As in libpcap 1.11, vxlan is supported, and lldp and slow after ether proto; numbers that are
 //     too large for their field and invalid DECnet addresses are refused.
+//   - "host in @name", "net in @name" and "port in @name" test for the elements of a set, which
+//     libpcap does not have: see Options.Sets.
 //   - ip broadcast without a netmask is an error, as it is in libpcap where the netmask is unknown.
 //   - An expression of more than 16384 tests, or nested more than 2000 deep, is an error.
 //   - A program of more than MaxInstructions is an error here; libpcap passes it to the kernel,
@@ -51,6 +53,9 @@ type Options struct {
 	Outbound  bool       // compile for sent packets: outbound is true, inbound is false
 	VLANAware bool       // match after one or two VLAN tags, too, unless the expression names vlan
 
+	// Sets are those that the expression may name: "host in @blocked" is in Sets["blocked"].
+	Sets map[string]Set
+
 	// Fragments lets tests for ports see those of first fragments of IPv6, too. As in libpcap, they
 	// otherwise only see the ports right after IPv6's first header.
 	Fragments bool
@@ -84,8 +89,9 @@ func Compile(text string, o Options) (prog *Program, err error) {
 	return prog, nil
 }
 
-// CompileRaw is Compile for callers that need only the instructions.
+// CompileRaw is Compile for an expression without sets, which is classic BPF.
 func CompileRaw(text string, o Options) ([]bpf.RawInstruction, error) {
+	o.Sets = nil
 	prog, err := Compile(text, o)
 	if err != nil {
 		return nil, err
@@ -118,6 +124,10 @@ func CompileBoth(text string, o Options) (received, sent *Program, err error) {
 func compile(text string, o Options) *Program {
 	tree := syntax.Parse(text)
 	names.Resolve(tree, o.Resolver)
+	var sets []NamedSet
+	for _, used := range names.ResolveSets(tree, o.Sets) {
+		sets = append(sets, NamedSet{used.Name, used.Kind, o.Sets[used.Name]})
+	}
 	first := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Fragments: o.Fragments, Link: headers.LinkOf(o.LinkType)})
 	if !o.Unoptimised {
 		first = optimise.Graph(first)
@@ -130,7 +140,7 @@ func compile(text string, o Options) *Program {
 		syntax.Raise("join networks instead of hosts, or split the filter",
 			"expression compiles to %d instructions, the kernel takes %d", len(prog), MaxInstructions)
 	}
-	return &Program{Instructions: prog}
+	return &Program{Instructions: prog, Sets: sets}
 }
 
 // setDefaults checks the options and sets the defaults of the others.

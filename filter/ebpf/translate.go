@@ -24,8 +24,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
-// Registers of the translated program. It calls no function, so the registers that a call
-// overwrites are enough.
+// Registers of the translated program. It calls no function but to look up in sets, so the registers
+// that a call overwrites are enough.
 const (
 	regA     = asm.R0 // the return value as well
 	regX     = asm.R1 // the context at the start
@@ -43,7 +43,9 @@ const (
 // the packet length that the classic program sees, all fragments included; the bytes are read
 // between ctx->data and ctx->data_end. The function returns the classic program's return value: 0
 // is "no match". A load beyond the end of the packet, or a division by zero, returns 0. All
-// registers and scratch words are 0 at the start. The code has no relocations and needs Linux 5.3.
+// registers and scratch words are 0 at the start. The code needs Linux 5.3, and has no relocations
+// but those of sets: a look-up refers to the map MapName, a hash map or, for Networks, a LPM trie,
+// whose keys are in network byte order.
 //
 // It is an error if Check refuses the program, or if the program loads data that only sockets have
 // (SKF_AD_*: VLAN tag, interface, mark).
@@ -54,10 +56,10 @@ func Translate(prog *filter.Program) (asm.Instructions, error) {
 // translate runs the passes. packet emits the loads of the packet's bytes.
 func translate(p *filter.Program, packet packet) (asm.Instructions, error) {
 	prog := p.Instructions
-	if err := filter.Check(prog); err != nil {
+	if err := p.Check(); err != nil {
 		return nil, fmt.Errorf("translate filter: %w", err)
 	}
-	t := &translator{prog: prog, start: make([]int, len(prog)), packet: packet}
+	t := &translator{prog: prog, sets: p.Sets, start: make([]int, len(prog)), packet: packet}
 	if err := t.analyse(); err != nil {
 		return nil, fmt.Errorf("translate filter: %w", err)
 	}
@@ -78,6 +80,7 @@ func translate(p *filter.Program, packet packet) (asm.Instructions, error) {
 // translator is the state of one translation.
 type translator struct {
 	prog   []bpf.RawInstruction
+	sets   []filter.NamedSet
 	facts  []facts
 	packet packet
 	out    asm.Instructions

@@ -30,6 +30,11 @@ func NewFilter(f *filter.Program, most int) (Filter, error) {
 	if err != nil && failed != nil { // of a very long filter, one may be too long and the other not
 		return Filter{}, err
 	}
+	for _, body := range []asm.Instructions{inPlace, ofCopy} {
+		if err := useSets(body, f.Sets); err != nil {
+			return Filter{}, err
+		}
+	}
 	return Filter{
 		// XDP programs read the packet itself, unless the card has removed a VLAN tag from it. All
 		// others read a copy of its beginning.
@@ -37,6 +42,43 @@ func NewFilter(f *filter.Program, most int) (Filter, error) {
 		reach:  min(filter.Reach(f.Instructions), most),
 		length: filter.ReadsLength(f.Instructions),
 	}, nil
+}
+
+// A mapped set has its elements in the kernel.
+type mapped interface {
+	Map(kind filter.SetKind, keyBytes int) (*ebpf.Map, error)
+}
+
+// useSets lets the look-ups of a filter find the maps of its sets.
+func useSets(body asm.Instructions, sets []filter.NamedSet) error {
+	for i := range body {
+		if !body[i].IsLoadFromMap() {
+			continue
+		}
+		m, err := mapNamed(body[i].Reference(), sets)
+		if err != nil {
+			return err
+		}
+		if err := body[i].AssociateMap(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mapNamed returns the map of a set that a look-up refers to.
+func mapNamed(name string, sets []filter.NamedSet) (*ebpf.Map, error) {
+	for _, s := range sets {
+		for _, keyBytes := range []int{2, 4, 16} {
+			if filterebpf.MapName(s.Name, s.Kind, keyBytes) != name {
+				continue
+			}
+			if m, ok := s.Set.(mapped); ok {
+				return m.Map(s.Kind, keyBytes)
+			}
+		}
+	}
+	return nil, fmt.Errorf("the filter looks up in %s, which is no map: use the sets of package filter/set", name)
 }
 
 // Put puts the filter into a program, in each way in which that reads packets.

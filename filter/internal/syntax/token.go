@@ -38,6 +38,7 @@ const (
 	KindLLC                   // llc
 	KindIfindex               // ifindex
 	KindRefused               // a word of libpcap that this compiler refuses; see refusals
+	KindSet                   // @ and the name of a set
 )
 
 // Operators of two characters; the others are their own character.
