@@ -49,6 +49,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
+	"github.com/xdpcap/xdpcap/filter"
 )
 
 // A Name is the name of an address.
@@ -146,6 +147,11 @@ type Options struct {
 	// two VLAN tags.
 	Filter    string
 	VLANAware bool
+
+	// FilterSets are the sets that Filter may name: "host in @blocked" is in FilterSets["blocked"].
+	// They must be those of package filter/set, whose maps in the kernel all sources share. The
+	// caller closes them after the session.
+	FilterSets map[string]filter.Set
 
 	// Fragments lets the filter decide about a datagram of IP as a whole: later fragments, which
 	// have no ports, go the way of their first one. Those whose first one was not seen, or is
@@ -320,7 +326,7 @@ func (o *Options) slotsPerHook() int {
 // probe returns the options of the programs and their hooks.
 func (o *Options) probe() *probe.Options {
 	p := &probe.Options{
-		Interfaces: o.Interfaces, Patterns: o.Patterns, Except: o.Except, Comes: o.follows(), Filter: o.Filter, VLANAware: o.VLANAware, Fragments: o.Fragments, FilterProgram: o.FilterProgram,
+		Interfaces: o.Interfaces, Patterns: o.Patterns, Except: o.Except, Comes: o.follows(), Filter: o.Filter, FilterSets: o.FilterSets, VLANAware: o.VLANAware, Fragments: o.Fragments, FilterProgram: o.FilterProgram,
 		At: o.At, NeedsXDP: o.needsXDP(), Mode: o.Mode, Direction: o.Direction,
 		HookMap: o.HookMap, Hooks: o.Hooks, Targets: o.Targets, StackDrops: o.StackDrops, Reasons: o.Reasons, ReasonMap: o.ReasonMap,
 		FilterAtExit: o.FilterAtExit, Sink: o.Sink, Stamp: o.Stamp, VLANRestore: o.VLANRestore, Hash: o.Hash,

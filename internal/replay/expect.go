@@ -33,15 +33,15 @@ type Expectation struct {
 }
 
 // ParseExpectations reads a file: on each line a filter, a comma and a verdict. The filter applies
-// to a packet as it came in. Empty lines and lines that begin with # are skipped.
-func ParseExpectations(text, name string) (*Expectations, error) {
+// to a packet as it came in, and may name these sets. Empty lines and lines that begin with # are skipped.
+func ParseExpectations(text, name string, sets map[string]filter.Set) (*Expectations, error) {
 	e := new(Expectations)
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		one, err := parseExpectation(line)
+		one, err := parseExpectation(line, sets)
 		if err != nil {
 			return nil, fmt.Errorf("line %d of %s: %w", i+1, name, err)
 		}
@@ -54,7 +54,7 @@ func ParseExpectations(text, name string) (*Expectations, error) {
 	return e, nil
 }
 
-func parseExpectation(line string) (one Expectation, err error) {
+func parseExpectation(line string, sets map[string]filter.Set) (one Expectation, err error) {
 	comma := strings.LastIndexByte(line, ',')
 	if comma < 0 {
 		return one, fmt.Errorf("%q: must be a filter, a comma and a verdict, such as udp port 53, pass", line)
@@ -63,7 +63,7 @@ func parseExpectation(line string) (one Expectation, err error) {
 	if one.Verdict, err = xdp.ParseVerdict(strings.TrimSpace(line[comma+1:])); err != nil {
 		return one, err
 	}
-	one.program, err = filter.Compile(one.Filter, filter.Options{})
+	one.program, err = filter.Compile(one.Filter, filter.Options{Sets: sets})
 	return one, err
 }
 

@@ -7,7 +7,7 @@ func (o *Options) sessionOptions() capture.Options {
 	s := o.session
 	s.Interfaces, s.Patterns = o.splitInterfaces()
 	s.FilterAtExit = o.filterAt == "exit"
-	s.Filter, s.VLANAware = o.filter.Text, o.filter.VLANAware
+	s.Filter, s.FilterSets, s.VLANAware = o.filter.Text, o.filter.Sets.Known(), o.filter.VLANAware
 	if o.filter.Program != nil {
 		s.FilterProgram = o.filter.Program.Instructions
 	}

@@ -25,6 +25,7 @@ type Options struct {
 	ProgramFile string   // --filter-file
 	VLANAware   bool
 	Fragments   bool       // as --fragments asks for
+	SetFiles    []string   // of --filter-set, NAME=FILE
 	Netmask     net.IPMask // for "ip broadcast" in files; nil = not known
 	OneNetmask  bool       // also for interfaces whose netmask a file says
 
@@ -33,6 +34,7 @@ type Options struct {
 	unoptimised bool
 
 	Text    string          // the expression; "" = every packet
+	Sets    Sets            // those of SetFiles
 	Program *filter.Program // of --filter-file
 }
 
@@ -43,6 +45,7 @@ func (o *Options) Flags() []frame.Flag {
 			Help: "read the filter expression from this `file`, with # comments; - is standard input"},
 		{Name: "filter-file", Value: (*frame.Name)(&o.ProgramFile), Rivals: []string{"expression-file", frame.FilterWords},
 			Help: "filter with the classic BPF program in this `file`, as tcpdump -ddd prints it"},
+		o.SetFlag(),
 		{Name: "vlan-aware", Value: &o.VLANAware, Help: "let the filter also match after one or two VLAN tags",
 			Dialog: frame.Dialog{Place: 6, Label: "Filter also after VLAN tags"}},
 		{Name: "dump-code", Letter: "d", Value: &o.Dump, Help: "print the compiled filter and end; -dd as C, -ddd as numbers"},
@@ -52,9 +55,12 @@ func (o *Options) Flags() []frame.Flag {
 	}
 }
 
-// Read finds the expression or program in arguments and files. The end of the context ends the
-// wait for a file that is a pipe.
-func (o *Options) Read(ctx context.Context) error {
+// Read finds the expression or program in arguments and files, and reads the sets. The end of the
+// context ends the wait for a file that is a pipe.
+func (o *Options) Read(ctx context.Context) (err error) {
+	if o.Sets, err = openSets(ctx, o.SetFiles); err != nil {
+		return err
+	}
 	var from []string
 	if len(o.Words) > 0 {
 		from = append(from, "on the command line")
@@ -120,10 +126,13 @@ func (o *Options) Print(out io.Writer, snapLen int64, outbound bool) error {
 	prog := o.Program
 	if prog == nil {
 		var err error
-		prog, err = filter.Compile(o.Text, filter.Options{SnapLen: int(snapLen), VLANAware: o.VLANAware, Fragments: o.Fragments, Netmask: o.Netmask, Outbound: outbound, Unoptimised: o.unoptimised})
+		prog, err = filter.Compile(o.Text, filter.Options{SnapLen: int(snapLen), Sets: o.Sets.Known(), VLANAware: o.VLANAware, Fragments: o.Fragments, Netmask: o.Netmask, Outbound: outbound, Unoptimised: o.unoptimised})
 		if err != nil {
 			return fmt.Errorf("filter expression: %w", err)
 		}
+	}
+	if o.Dump > 1 && len(prog.Sets) > 0 && !o.ebpf {
+		return fmt.Errorf("-dd and -ddd print classic BPF for other programs, which has no sets: -d prints how the filter looks up in @%s", prog.Sets[0].Name)
 	}
 	switch {
 	case o.ebpf:
@@ -133,7 +142,7 @@ func (o *Options) Print(out io.Writer, snapLen int64, outbound bool) error {
 		}
 		fmt.Fprintf(out, "%v", body)
 	case o.Dump == 1:
-		fmt.Fprint(out, filter.Listing(prog.Instructions))
+		fmt.Fprint(out, prog.Listing())
 	case o.Dump == 2:
 		fmt.Fprint(out, filter.CArray(prog.Instructions))
 	default:
@@ -151,7 +160,10 @@ func (o *Options) Matchers() (*Matchers, error) {
 	case o.Text == "":
 		return nil, nil
 	}
-	return newMatchers(o.Text, filter.Options{VLANAware: o.VLANAware, Fragments: o.Fragments, Netmask: o.Netmask}, o.OneNetmask)
+	if err := o.Sets.OnlyFiles(); err != nil {
+		return nil, err
+	}
+	return newMatchers(o.Text, filter.Options{Sets: o.Sets.Known(), VLANAware: o.VLANAware, Fragments: o.Fragments, Netmask: o.Netmask}, o.OneNetmask)
 }
 
 // PrintFor is Print for what -Q chooses, which decides about inbound and outbound.
@@ -189,7 +201,7 @@ func (o *Options) Compile(iface string, d capture.Direction) (received, sent *fi
 	if err != nil {
 		return nil, nil, err
 	}
-	of := filter.Options{VLANAware: o.VLANAware, Fragments: o.Fragments, Outbound: d == capture.Out}
+	of := filter.Options{Sets: o.Sets.Known(), VLANAware: o.VLANAware, Fragments: o.Fragments, Outbound: d == capture.Out}
 	if of.Netmask, err = ifi.Netmask(); err != nil {
 		return nil, nil, err
 	}
