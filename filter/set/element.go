@@ -133,9 +133,9 @@ func parse(r io.Reader, name string) (*contents, error) {
 // check returns an error if an element is of another kind than a filter looks up.
 func (c *contents) check(kind filter.SetKind, name string) error {
 	for other, text := range map[filter.SetKind]string{
-		filter.Addresses: "is an address: it would be host in or net in",
-		filter.Networks:  "is a network: it would be net in",
-		filter.Ports:     "is a port: it would be port in",
+		filter.Addresses: "is an address: write host in or net in",
+		filter.Networks:  "is a network: write net in",
+		filter.Ports:     "is a port: write port in",
 	} {
 		if fits := other == kind || other == filter.Addresses && kind == filter.Networks; !fits && c.lines[other] > 0 {
 			return fmt.Errorf("line %d of %s %s", c.lines[other], name, text)

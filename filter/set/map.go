@@ -27,16 +27,22 @@ func roomFor(n int) uint32 { return max(leastRoom, 2<<bits.Len32(uint32(max(n, 1
 
 const leastRoom uint32 = 1 << 16
 
-// newMap makes a map with the elements of a file that belong into it.
-func newMap(name string, at place, c *contents) (*Map, error) {
-	keys := c.keys(at)
+// specOf is a map of a set, with room for so many elements.
+func specOf(name string, at place, room uint32) *ebpf.MapSpec {
 	spec := &ebpf.MapSpec{
 		Name: filterebpf.MapName(name, at.kind, at.keyBytes), Type: ebpf.Hash, KeySize: uint32(at.keyBytes), ValueSize: uint32(len(present)),
-		MaxEntries: roomFor(len(keys)), Flags: noPrealloc,
+		MaxEntries: room, Flags: noPrealloc,
 	}
 	if at.kind == filter.Networks {
 		spec.Type, spec.KeySize = ebpf.LPMTrie, spec.KeySize+4
 	}
+	return spec
+}
+
+// newMap makes a map with the elements of a file that belong into it.
+func newMap(name string, at place, c *contents) (*Map, error) {
+	keys := c.keys(at)
+	spec := specOf(name, at, roomFor(len(keys)))
 	made, err := ebpf.NewMap(spec)
 	if err != nil {
 		return nil, fmt.Errorf("create the map %s: %w", spec.Name, err)

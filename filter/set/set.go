@@ -23,11 +23,12 @@ import (
 type Set struct {
 	name, path string
 	pinned     *ebpf.Map // nil = the set is a file
+	isRegular  bool      // the file can be read again
 
 	mu    sync.Mutex
-	read  *contents       // of the file; nil once it is in maps, and is not needed any more
+	read  *contents       // of the file
 	maps  map[place]*Map  // that programs look up in
-	index func() *goIndex // of the file's elements
+	index func() *goIndex // of the elements that the file had at first
 }
 
 // A place is what a map of a set is for.
@@ -69,6 +70,9 @@ func New(name, path string, open func(string) (io.ReadCloser, error)) (*Set, err
 		return nil, err
 	}
 	defer f.Close() // only read
+	if info, err := os.Stat(path); err == nil {
+		s.isRegular = info.Mode().IsRegular()
+	}
 	if s.read, err = parse(f, path); err != nil {
 		return nil, err
 	}
@@ -91,8 +95,11 @@ func (s *Set) Name() string { return s.name }
 // Path is the path of its file.
 func (s *Set) Path() string { return s.path }
 
-// IsFile reports whether the set is read from a file, so that it can be read again.
+// IsFile reports whether the set is read from a file, and is no pinned map.
 func (s *Set) IsFile() bool { return s.pinned == nil }
+
+// CanReload reports whether Reload can read the file again, which is no pipe.
+func (s *Set) CanReload() bool { return s.isRegular }
 
 // Use is that of filter.Set.
 func (s *Set) Use(kind filter.SetKind) (ipv4, ipv6 bool, err error) {

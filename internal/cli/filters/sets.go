@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -60,4 +61,15 @@ func (s Sets) OnlyFiles() error {
 		}
 	}
 	return nil
+}
+
+// Directories are those of the files that can be read again. A file may be replaced by another one
+// of its name, so that the directory must be readable.
+func (s Sets) Directories() (all []string) {
+	for _, one := range s {
+		if one.CanReload() {
+			all = append(all, filepath.Dir(one.Path()))
+		}
+	}
+	return all
 }

@@ -17,10 +17,13 @@ type Process struct {
 	begun       chan struct{} // closed by Begin
 	hurried     chan struct{}
 
-	where  string                       // --netns or --pod with its value, after a space; "" = neither
-	home   *os.File                     // the network namespace that --netns or --pod has left; nil = none
-	caught []os.Signal                  // by CatchSignals
-	taken  atomic.Pointer[func() int64] // by the outputs; nil before they are open
+	where    string                       // --netns or --pod with its value, after a space; "" = neither
+	home     *os.File                     // the network namespace that --netns or --pod has left; nil = none
+	caught   []os.Signal                  // by CatchSignals
+	received chan os.Signal               // those
+	nohup    bool                         // SIGHUP does not end the process
+	taken    atomic.Pointer[func() int64] // by the outputs; nil before they are open
+	reload   atomic.Pointer[reloading]    // what SIGHUP does; nil = it ends the process
 }
 
 // NewProcess returns a process that prints to these files, and catches no signals yet.
