@@ -165,14 +165,18 @@ func (t *translator) end() {
 }
 
 // link fills in the jumps' offsets. They have 16 bits, which is enough for the code of 4096 classic
-// instructions.
+// instructions without look-ups.
 func (t *translator) link() error {
+	at := make([]int, len(t.out)) // the offset of each instruction, in units of eight bytes
+	for i := range t.out[1:] {
+		at[i+1] = at[i] + rawSize(t.out[i:i+1])
+	}
 	for _, j := range t.jumps {
 		to := len(t.out) - 2
 		if j.to != reject {
 			to = t.start[j.to]
 		}
-		offset := to - j.from - 1
+		offset := at[to] - at[j.from] - 1
 		if offset > math.MaxInt16 {
 			return fmt.Errorf("jump over %d instructions is too far", offset)
 		}
