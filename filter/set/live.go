@@ -188,7 +188,7 @@ func (l *Live) Delete(e Element) (had bool, err error) {
 func (l *Live) Elements() ([]Element, error) {
 	seen := make(map[Element]bool)
 	for _, m := range l.maps {
-		keys, err := m.keys()
+		keys, err := m.batch().all()
 		if err != nil {
 			return nil, err
 		}

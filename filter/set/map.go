@@ -3,7 +3,9 @@ package set
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
+	"slices"
 	"syscall"
 
 	"github.com/cilium/ebpf"
@@ -48,10 +50,8 @@ func newMap(name string, at place, c *contents) (*Map, error) {
 		return nil, fmt.Errorf("create the map %s: %w", spec.Name, err)
 	}
 	m := &Map{made, at.kind}
-	for key := range keys {
-		if err := m.put(key); err != nil {
-			return nil, errors.Join(err, m.Close())
-		}
+	if err := m.batch().put(slices.Collect(maps.Keys(keys))); err != nil {
+		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }
@@ -82,21 +82,6 @@ func (m *Map) put(key string) error {
 	return nil
 }
 
-// keys reads all keys.
-func (m *Map) keys() (map[string]bool, error) {
-	keys := make(map[string]bool)
-	var key, value []byte
-	for i := m.Iterate(); ; {
-		if !i.Next(&key, &value) {
-			if err := i.Err(); err != nil {
-				return nil, fmt.Errorf("read the set: %w", err)
-			}
-			return keys, nil
-		}
-		keys[string(key)] = true
-	}
-}
-
 // A difference is what a map lacks, and what it has too much.
 type difference struct {
 	*Map
@@ -105,7 +90,7 @@ type difference struct {
 
 // compare compares a map with the keys that it shall have.
 func (m *Map) compare(want map[string]bool) (*difference, error) {
-	have, err := m.keys()
+	have, err := m.batch().all()
 	if err != nil {
 		return nil, err
 	}
@@ -126,21 +111,6 @@ func (m *Map) compare(want map[string]bool) (*difference, error) {
 	return d, nil
 }
 
-func (d *difference) add() error {
-	for _, key := range d.missing {
-		if err := d.put(key); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (d *difference) add() error { return d.batch().put(d.missing) }
 
-func (d *difference) delete() error {
-	for _, key := range d.surplus {
-		// Somebody else may have deleted it meanwhile.
-		if err := d.Map.Delete([]byte(key)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("delete %v: %w", elementOf([]byte(key), d.kind), err)
-		}
-	}
-	return nil
-}
+func (d *difference) delete() error { return d.batch().delete(d.surplus) }

@@ -192,17 +192,25 @@ func (s *Set) Reload() (added, deleted int, err error) {
 		all = append(all, d)
 	}
 	s.read = now
-	for _, step := range []func(*difference) error{(*difference).add, (*difference).delete} {
-		for _, d := range all {
-			if err := step(d); err != nil {
-				return added, deleted, fmt.Errorf("set %s: %w", s.name, err)
-			}
-		}
+	if err := order((*difference).add, (*difference).delete, all); err != nil {
+		return 0, 0, fmt.Errorf("set %s: %w", s.name, err)
 	}
 	for _, d := range all {
 		added, deleted = added+len(d.missing), deleted+len(d.surplus)
 	}
 	return added, deleted, nil
+}
+
+// order makes all differences add before one of them deletes.
+func order(add, remove func(*difference) error, all []*difference) error {
+	for _, step := range []func(*difference) error{add, remove} {
+		for _, d := range all {
+			if err := step(d); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Close closes the maps. Programs that are loaded keep theirs.

@@ -16,6 +16,7 @@ var quick = []row{
 	{pkg: "internal/meter", tests: `TestActions TestReasons TestProtocols TestLatencyTraced TestExceptions`},
 	{pkg: "internal/drops", tests: `TestLab`},
 	{pkg: "filter/ebpf", tests: `TestInlineCalls TestReplace`},
+	{pkg: "filter/set", tests: `TestReload`},
 	{pkg: "internal/attach", tests: `TestAttachAuto`},
 	{pkg: "internal/xdp", tests: `TestHookMapSlot`},
 	{pkg: "internal/tc", tests: `TestAttachEgress TestIngress TestKilled`},
