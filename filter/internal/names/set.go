@@ -85,7 +85,7 @@ func (r *setResolver[S]) primitive(p *syntax.Primitive) {
 	}
 	var err error
 	if p.IPv4, p.IPv6, err = set.Use(kind); err != nil {
-		p.At.Fail(err.Error(), "the set has other elements")
+		p.At.Fail("", "%v", err)
 	}
 	if kind != Ports {
 		checkFamily(p)
