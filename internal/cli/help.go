@@ -47,6 +47,8 @@ compiled into the XDP program, so that packets which do not match cost a few nan
   greater 1000                         lengths; less 100
   tcp[tcpflags] & tcp-syn != 0         bytes of a header; ether[0] & 1 != 0
   vlan 100 and tcp port 443            after a tag: what follows vlan looks there; also mpls
+  src host in @blocked                 in the set of --filter-set blocked=FILE, which xdpcap set
+                                       changes meanwhile; also net in @nets, port in @ports
 
 Quote brackets, parentheses, & and !, which the shell would interpret. -F reads the expression from
 a file; -d prints the compiled filter, and -d --ebpf the eBPF that it becomes.
