@@ -25,7 +25,7 @@ Every process has sets of its own. add and delete change the set in all processe
 this name, and print how many; list needs --pid if there are several. Pinned maps belong to others:
 change them with bpftool map.`
 
-const setExamples = `  xdpcap -i eth0 -w out.pcapng --filter-set blocked=blocked.txt src host in @blocked &
+const setExamples = `  xdpcap -i eth0 --filter-set blocked=blocked.txt src host in @blocked
   xdpcap set add blocked 192.0.2.7 2001:db8::7
   xdpcap set delete blocked 192.0.2.7
   xdpcap set list blocked`
