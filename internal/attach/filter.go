@@ -17,6 +17,7 @@ type Filter struct {
 	bodies map[string]asm.Instructions // by the function of filter.h that the body replaces
 	reach  int                         // how many bytes of a packet's copy it reads at most
 	length bool                        // whether it reads the packet's length
+	sets   []filter.NamedSet           // in which it looks up
 }
 
 // NewFilter translates a filter; nil = no filter. Of a copy of a packet's beginning, programs have
@@ -30,17 +31,13 @@ func NewFilter(f *filter.Program, most int) (Filter, error) {
 	if err != nil && failed != nil { // of a very long filter, one may be too long and the other not
 		return Filter{}, err
 	}
-	for _, body := range []asm.Instructions{inPlace, ofCopy} {
-		if err := useSets(body, f.Sets); err != nil {
-			return Filter{}, err
-		}
-	}
 	return Filter{
 		// XDP programs read the packet itself, unless the card has removed a VLAN tag from it. All
 		// others read a copy of its beginning.
 		bodies: map[string]asm.Instructions{"filter": inPlace, "filter_head": ofCopy},
 		reach:  min(filter.Reach(f.Instructions), most),
 		length: filter.ReadsLength(f.Instructions),
+		sets:   f.Sets,
 	}, nil
 }
 
@@ -81,11 +78,16 @@ func mapNamed(name string, sets []filter.NamedSet) (*ebpf.Map, error) {
 	return nil, fmt.Errorf("the filter looks up in %s, which is no map: use the sets of package filter/set", name)
 }
 
-// Put puts the filter into a program, in each way in which that reads packets.
+// Put puts the filter into a program, in each way in which that reads packets. It makes the maps of
+// its sets.
 func (f Filter) Put(into *ebpf.ProgramSpec) error {
 	for stub, body := range f.bodies {
 		if !slices.ContainsFunc(into.Instructions, func(ins asm.Instruction) bool { return ins.Symbol() == stub }) {
 			continue
+		}
+		body = slices.Clone(body)
+		if err := useSets(body, f.sets); err != nil {
+			return err
 		}
 		if err := filterebpf.Inline(into, stub, body); err != nil {
 			return err
