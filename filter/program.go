@@ -11,8 +11,8 @@ type Program struct {
 	Instructions []bpf.RawInstruction
 
 	// Sets are those that the program looks up in. Then some of its instructions are no classic
-	// BPF: the high byte of their opcode is the number of the set, from 1, and they set A to 1 if the
-	// bytes that they load are in it, otherwise to 0.
+	// BPF: the high byte of their opcode is the number of the set, from 1, and they set A to 1 if
+	// the bytes that they load are in it, otherwise to 0.
 	Sets []NamedSet
 }
 

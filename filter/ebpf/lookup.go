@@ -8,8 +8,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
-// MapName returns the name of the map in which a look-up of a kind finds keys of so many bytes: 4 of
-// IPv4 addresses, 16 of IPv6 addresses, 2 of ports.
+// MapName returns the name of the map in which a look-up of a kind finds keys of so many bytes: 4
+// for IPv4 addresses, 16 for IPv6 addresses, 2 for ports.
 func MapName(set string, kind filter.SetKind, keyBytes int) string {
 	family := map[int]string{4: "4.", 16: "6."}[keyBytes]
 	return map[filter.SetKind]string{filter.Addresses: "set", filter.Networks: "net", filter.Ports: "port."}[kind] + family + set

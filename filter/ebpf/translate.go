@@ -24,8 +24,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
-// Registers of the translated program. It calls no function but to look up in sets, so the registers
-// that a call overwrites are enough.
+// Registers of the translated program. It calls no function except to look up in sets, so the
+// registers that a call overwrites are enough.
 const (
 	regA     = asm.R0 // the return value as well
 	regX     = asm.R1 // the context at the start

@@ -1,6 +1,6 @@
-// Package set has the sets that filters look up in, "host in @blocked": they are read from files, or
-// are maps of the kernel that others have pinned. Programs in the kernel look up in maps, which all
-// programs share that are compiled with the set.
+// Package set has the sets that filters look up in, "host in @blocked": they are read from files,
+// or are maps of the kernel that others have pinned. Programs in the kernel look up in maps, which
+// all programs share that are compiled with the set.
 package set
 
 import (
@@ -166,8 +166,8 @@ func (s *Set) Map(kind filter.SetKind, keyBytes int) (*ebpf.Map, error) {
 	return m.Map, nil
 }
 
-// Reload reads the file again, and changes the maps to it. It adds before it deletes. After an error
-// in the file nothing has changed.
+// Reload reads the file again, and changes the maps to it. It adds before it deletes. After an
+// error in the file nothing has changed.
 func (s *Set) Reload() (added, deleted int, err error) {
 	f, err := os.Open(s.path)
 	if err != nil {
