@@ -281,8 +281,9 @@ func (l lossOfSegments) measure(t *testing.T) (wrong []string) {
 	if (lost == atInterface) != l.here || !l.here && len(here.Lost) > 0 {
 		report("%v were lost at the interface, and %v on the machine", here.Lost, all.Lost)
 	}
-	// The other side tells what has arrived twice: it was not lost, but late. And a bucket of losses
-	// may overflow, on a busy machine more often: then a cause is unknown, but not a wrong one.
+	// The other side tells what has arrived twice: it was not lost, but late. And a bucket of
+	// losses may overflow, on a busy machine more often: then a cause is unknown, but not a wrong
+	// one.
 	late, unknown, most := uint64(n.info(conn).Dsack_dups), here.Unknown, resent/4
 	if !l.here { // then those of other tests are among them
 		unknown, most = all.Unknown, all.Segments/4

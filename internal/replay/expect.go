@@ -33,7 +33,8 @@ type Expectation struct {
 }
 
 // ParseExpectations reads a file: on each line a filter, a comma and a verdict. The filter applies
-// to a packet as it came in, and may name these sets. Empty lines and lines that begin with # are skipped.
+// to a packet as it came in, and may name these sets. Empty lines and lines that begin with # are
+// skipped.
 func ParseExpectations(text, name string, sets map[string]filter.Set) (*Expectations, error) {
 	e := new(Expectations)
 	for i, line := range strings.Split(text, "\n") {
