@@ -23,7 +23,7 @@ type Process struct {
 	where    string                       // --netns or --pod with its value, after a space; "" = neither
 	home     *os.File                     // the network namespace that --netns or --pod has left; nil = none
 	caught   []os.Signal                  // by CatchSignals
-	received chan os.Signal               // those
+	received chan os.Signal               // gets them
 	nohup    bool                         // SIGHUP does not end the process
 	taken    atomic.Pointer[func() int64] // by the outputs; nil before they are open
 	reload   atomic.Pointer[reloading]    // what SIGHUP does; nil = it ends the process
