@@ -9,6 +9,8 @@
  *
  *	seen = filtered_out + not_sampled + lost + sampled
  *
+ * The rest of an entry's account, if there is one, are entries that waited for an exit in vain.
+ *
  * Each program can also run companions. These are other people's programs; they see every packet
  * that the account counts as seen.
  */
@@ -32,6 +34,7 @@
 #include "include/record.h"
 #include "include/traced.h"
 #include "include/verdict.h"
+#include "include/wait.h"
 
 /* These keep the types in BTF, for bpf2go. */
 struct facts *const facts_type;
@@ -839,9 +842,9 @@ static __always_inline void sample_entry(struct xdp_buff *xdp, struct passage *p
 }
 
 /*
- * note_entered is the last step at an entry, and run_time_of the first at an exit, so that our own
- * work is not part of the traced program's run time. The kernel's own way to and from our programs
- * is part of it, which takes some 50 ns.
+ * note_entered is the last step at an entry, and run_time_since the first at an exit, so that our
+ * own work is not part of the traced program's run time. The kernel's own way to and from our
+ * programs is part of it, which takes some 50 ns.
  */
 static __always_inline void note_entered(struct passage *passage)
 {
@@ -850,9 +853,9 @@ static __always_inline void note_entered(struct passage *passage)
 }
 
 /* A branch for a time above 32 bits would make the verifier check twice as much. */
-static __always_inline __u32 run_time_of(const struct passage *passage)
+static __always_inline __u32 run_time_since(const __u64 *entered)
 {
-	__u64 ns = bpf_ktime_get_ns() - passage->entered;
+	__u64 ns = bpf_ktime_get_ns() - *entered;
 	__u64 is_more = ((ns >> 32) + 0xffffffff) >> 32;
 
 	return ns | -is_more;
@@ -904,7 +907,7 @@ static __always_inline void sample_exit(struct xdp_buff *xdp, struct passage *pa
 	account->seen++;
 	passage->decision = UNDECIDED;
 	if (decision == KEEP) {
-		run_time = run_time_of(passage);
+		run_time = run_time_since(&passage->entered);
 		if (!is_slow_enough(run_time) || !is_wanted(returned))
 			decision = FILTERED_OUT;
 		else if (!recording_entry)
@@ -937,6 +940,249 @@ int BPF_PROG(xdpcap_fexit, struct xdp_buff *xdp, int returned)
 		sample_exit(xdp, passage, account, returned);
 	else
 		passage->decision = UNDECIDED;
+	if (accompanied)
+		run_last(ctx);
+	return 0;
+}
+
+/*
+ * hold_entry makes the record of an entry that waits for its exit. Only the first buffer of a
+ * packet can be copied here. Nothing but `seen` is counted: the exit may interrupt this program,
+ * and counts what has become of the entry.
+ */
+static __always_inline struct wait *hold_entry(void *ctx, struct xdp_buff *xdp,
+					       struct passage *passage, struct account *account)
+{
+	__u64 packet = 0;
+
+	passage->packets++;
+	if (recording_entry)
+		account->seen++;
+	bpf_get_func_arg(ctx, 0, &packet);
+	int level = enter_level(packet, (__u64)arrival << 32 | hook);
+	struct wait *wait = wait_at(find_waits(), level);
+
+	if (!wait)
+		return NULL;
+	struct image *image = find_image(account->cpu, level);
+
+	wait->number = passage->packets;
+	wait->decision = is_filtered_out(xdp, XDP_BUFF, account) ? FILTERED_OUT : KEEP;
+	if (wait->decision != KEEP || !recording_entry || !image)
+		return wait;
+	__u64 length = xdp->data_end - xdp->data, wire_len = length_of(xdp);
+	__u64 most = length_to_keep(xdp, XDP_BUFF, wire_len);
+
+	if (length > most)
+		length = most;
+	image->facts = (struct facts){
+		.wire_len = wire_len,
+		.verdict = NO_VERDICT,
+		.id = make_id(account->cpu, passage->packets),
+		.queue = xdp->rxq->queue_index,
+	};
+	asm volatile("" : "+r"(length));
+	if (length > image_room)
+		length = image_room;
+	if (bpf_probe_read_kernel(image->bytes, length, xdp->data))
+		length = 0;
+	image->facts.length = length;
+	return wait;
+}
+
+/*
+ * xdpcap_hold is xdpcap_fentry if packets are chosen by what the traced program decides. With a
+ * choice by its reasons, exits alone wait, too.
+ */
+SEC("fentry/xdp")
+int BPF_PROG(xdpcap_hold, struct xdp_buff *xdp)
+{
+	struct passage *passage = find_passage(xdp);
+	struct account *account = find_account();
+	struct wait *wait;
+
+	if (!passage || !account || is_closed())
+		return 0;
+	if (accompanied)
+		run_first(ctx);
+	wait = hold_entry(ctx, xdp, passage, account);
+	if (accompanied)
+		run_last(ctx);
+	if (wait)
+		wait->entered = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* entry_source is the source of entries: before that of exits, if exits are recorded. */
+static __always_inline __u32 entry_source(void)
+{
+	return source - recording_exit;
+}
+
+/* complete_image is complete for an entry. Its stamp says when the packet came in. */
+static __always_inline void complete_image(struct image *image, const struct account *account,
+					   __u64 length, const struct wait *wait)
+{
+	__u64 time = stamping == EVERY_TICK ? bpf_ktime_get_coarse_ns() : wait->entered;
+
+	complete(&image->facts, account, length, time);
+	image->facts.source = entry_source();
+}
+
+static __always_inline bool send_image_by_ring(const struct account *account, struct image *image,
+					       __u64 length, const struct wait *wait)
+{
+	struct ring *ring = find_ring(account->cpu);
+
+	if (!ring)
+		return false;
+	__u64 size = sizeof(image->facts) + length;
+	void *to = reserve(ring, size);
+
+	if (!to)
+		return false;
+	complete_image(image, account, length, wait);
+	if (bpf_probe_read_kernel(to, size, image)) {
+		cancel(ring);
+		return false;
+	}
+	publish(ring, size);
+	return true;
+}
+
+static __always_inline bool send_image_by_perf(void *ctx, const struct account *account,
+					       struct image *image, __u64 length,
+					       const struct wait *wait)
+{
+	struct ring *shown = ring_size ? show_other(account->cpu) : NULL;
+
+	if (length > PERF_MAX_SAMPLE_SIZE)
+		length = PERF_MAX_SAMPLE_SIZE;
+	complete_image(image, account, length, wait);
+	long error = bpf_perf_event_output(ctx, &samples, BPF_F_CURRENT_CPU, image,
+					   sizeof(image->facts) + length);
+
+	if (shown)
+		hide_other(shown);
+	return !error;
+}
+
+/* emit_image sends the record of an entry, and counts it. */
+static __always_inline void emit_image(void *ctx, struct account *account, const struct wait *wait,
+				       struct image *image)
+{
+	__u64 length = image->facts.length;
+	bool sent;
+
+	if (length > image_room)
+		length = image_room;
+	if (ring_size && !(interruptible && is_filling(account->cpu)))
+		sent = send_image_by_ring(account, image, length, wait);
+	else
+		sent = send_image_by_perf(ctx, account, image, length, wait);
+	if (sent) {
+		account->sampled++;
+		return;
+	}
+	account->lost++;
+	if (!one_in)
+		account->missed += account->weight;
+}
+
+/* tell_end adds to an entry's record what is else in that of the exit, if that is not recorded. */
+static __always_inline void tell_end(struct xdp_buff *xdp, struct image *image, __u32 returned,
+				     __u32 run_time)
+{
+	image->facts.verdict = returned;
+	image->facts.to = find_outlet(xdp, returned);
+	image->facts.run_time = run_time;
+	image->facts.reason = given_reason(returned);
+}
+
+/* is_given_reason_wanted is is_reason_wanted for what the traced program says. */
+static __always_inline bool is_given_reason_wanted(__u32 returned)
+{
+	return !reading_reasons || !reason_count ||
+	       (is_dropped(returned) && is_reason_wanted(given_reason(returned)));
+}
+
+/* decide_at_exit decides about both images of a packet, by one account. */
+static __always_inline enum decision decide_at_exit(struct xdp_buff *xdp, const struct wait *wait,
+						    struct account *account, __u32 returned,
+						    __u32 run_time)
+{
+	if (wait->decision != KEEP || !is_slow_enough(run_time) || !is_wanted(returned) ||
+	    !is_given_reason_wanted(returned))
+		return FILTERED_OUT;
+	return decide(xdp, XDP_BUFF, account, returned);
+}
+
+/* release_image sends or discards the record of an entry. */
+static __always_inline void release_image(void *ctx, struct xdp_buff *xdp,
+					  const struct account *account, const struct wait *wait,
+					  int level, enum decision decision, __u32 returned,
+					  __u32 run_time)
+{
+	__u32 index = entry_source();
+	struct account *of_entry = bpf_map_lookup_elem(&accounts, &index);
+
+	if (!of_entry)
+		return;
+	if (!one_in)
+		of_entry->weight = account->weight;
+	if (!is_to_be_sent(of_entry, decision))
+		return;
+	struct image *image = find_image(of_entry->cpu, level);
+
+	if (!image) {
+		of_entry->lost++;
+		return;
+	}
+	if (!recording_exit)
+		tell_end(xdp, image, returned, run_time);
+	emit_image(ctx, of_entry, wait, image);
+}
+
+/* release_entry ends a wait. `account` is that of entries if exits are not recorded. */
+static __always_inline void release_entry(void *ctx, struct xdp_buff *xdp, struct account *account,
+					  int level, __u32 returned)
+{
+	struct wait *wait = wait_at(find_waits(), level);
+
+	if (!wait)
+		return;
+	__u32 run_time = run_time_since(&wait->entered);
+	enum decision decision = decide_at_exit(xdp, wait, account, returned, run_time);
+
+	if (recording_entry)
+		release_image(ctx, xdp, account, wait, level, decision, returned, run_time);
+	if (!recording_exit)
+		return;
+	account->seen++;
+	if (is_to_be_sent(account, decision))
+		emit_traced(xdp, account, wait->number, returned, run_time);
+}
+
+/*
+ * xdpcap_release is xdpcap_fexit behind xdpcap_hold. An exit without an entry belongs to no
+ * capture.
+ */
+SEC("fexit/xdp")
+int BPF_PROG(xdpcap_release, struct xdp_buff *xdp, int returned)
+{
+	struct account *account;
+	__u64 packet = 0;
+
+	if (accompanied)
+		run_first(ctx);
+	account = find_account();
+	bpf_get_func_arg(ctx, 0, &packet);
+	int level = find_level(packet, (__u64)arrival << 32 | hook);
+
+	if (!account || level < 0)
+		return 0;
+	release_entry(ctx, xdp, account, level, returned);
+	leave_level(level);
 	if (accompanied)
 		run_last(ctx);
 	return 0;

@@ -113,11 +113,15 @@ type Options struct {
 	Targets []string
 
 	// Verdicts, at most 16, keep only packets with one of these verdicts; other packets are
-	// FilteredOut. They work at Exit and TailCall.
+	// FilteredOut. They work at Exit and TailCall, and at Entry: there a packet waits in the kernel
+	// for its exit, and is FilteredOut and Undecided if that is not seen. If Hooks are Entry alone,
+	// its packets have the verdict, the outlet, the run time and the reason of their exits. A
+	// packet that waited has only the bytes of its first buffer, and at most 65,535.
 	Verdicts []Verdict
 
 	// SlowerThan, at most MaxRunTime, keeps only packets for which the traced program ran at least
-	// so long: see Facts.RunTime. Other packets are FilteredOut. It works at Exit. 0 = all packets.
+	// so long: see Facts.RunTime. Other packets are FilteredOut. It works at Exit, and at Entry as
+	// Verdicts do. 0 = all packets.
 	SlowerThan time.Duration
 
 	// StackDrops, in place of the packets at the XDP hook, captures the lost packets of the
@@ -135,7 +139,10 @@ type Options struct {
 	// ReasonMap is the per-CPU array into which the traced program writes why it drops a packet:
 	// the path where it is pinned, with a slash in it, its id or its name. Its values have 32 bits.
 	// Packets at Exit with the verdict Drop or Aborted then have a Facts.Reason. With several
-	// Targets, a name may be that of a map of each. Hooks must have Exit, unless StackDrops is set.
+	// Targets, a name may be that of a map of each. Hooks must have Exit, unless StackDrops is set,
+	// or Entry has the reasons: see Verdicts. Without StackDrops, Reasons keep only packets with
+	// one of these reasons of the program, by their names in the type of the map's values, or their
+	// numbers; they work as Verdicts do.
 	ReasonMap string
 
 	// FilterAtExit applies the filter to packets as they leave the traced program, instead of as
@@ -152,6 +159,10 @@ type Options struct {
 	// They must be those of package filter/set, whose maps in the kernel all sources share. The
 	// caller closes them after the session.
 	FilterSets map[string]filter.Set
+
+	// VXLANPort is a UDP port at which the words vxlan and inner of the filter expect VXLAN, too;
+	// 0 = none. They always do at 4789, and inner at 8472.
+	VXLANPort uint16
 
 	// Fragments lets the filter decide about a datagram of IP as a whole: later fragments, which
 	// have no ports, go the way of their first one. Those whose first one was not seen, or is
@@ -201,21 +212,21 @@ type Options struct {
 
 	// The following options sample, in the kernel, the packets that Filter, Verdicts and SlowerThan
 	// keep. Packets that one of them skips are NotSampled. If both Entry and Exit are recorded, the
-	// decision at the entry holds for the exit; if only exits are, it is made about the packet as
-	// it leaves. The options combine, in this order. A flow is both directions of a conversation:
-	// IP addresses, protocol and ports inside up to two VLAN tags, without ports for fragments; MAC
-	// addresses for packets that are not IP. First counts separately at each interface and program,
-	// and remembers the 131,072 most recently active flows. MaxRate is for all CPUs together. After
-	// a quiet second, a burst of up to one second's packets may be kept.
+	// decision at the entry holds for the exit; if only exits are, or entries wait for them (see
+	// Verdicts), it is made about the packet as it leaves. The options combine, in this order. A
+	// flow is both directions of a conversation: IP addresses, protocol and ports inside up to two
+	// VLAN tags, without ports for fragments; MAC addresses for packets that are not IP. First
+	// counts separately at each interface and program, and remembers the 131,072 most recently
+	// active flows. MaxRate is for all CPUs together. After a quiet second, a burst of up to one
+	// second's packets may be kept.
 	SampleFlows uint32 // keep all packets of one flow in SampleFlows; 0 or 1 = all flows
 	First       uint64 // keep the first packets of each flow; 0 = all
 	Sample      uint32 // keep one random packet of every Sample on a CPU; 0 or 1 = all packets
 	MaxRate     uint64 // keep at most this many packets per second, up to 1e9; 0 = all
 
 	// SampleVerdicts, in place of Sample, has a sampling rate for each verdict: one packet in so
-	// many is kept. Packets with other verdicts are all kept. It works for Exit without Entry and
-	// for hook maps, because the verdict must be known when a packet is chosen. Only the kernel's
-	// own verdicts can have a rate.
+	// many is kept. Packets with other verdicts are all kept. It works at Exit, for
+	// hook maps, and at Entry as Verdicts do. Only the kernel's own verdicts can have a rate.
 	SampleVerdicts map[Verdict]uint32
 
 	// Adaptive, in place of Sample, keeps every packet while the reader, the rings and the outputs
@@ -326,7 +337,7 @@ func (o *Options) slotsPerHook() int {
 // probe returns the options of the programs and their hooks.
 func (o *Options) probe() *probe.Options {
 	p := &probe.Options{
-		Interfaces: o.Interfaces, Patterns: o.Patterns, Except: o.Except, Comes: o.follows(), Filter: o.Filter, FilterSets: o.FilterSets, VLANAware: o.VLANAware, Fragments: o.Fragments, FilterProgram: o.FilterProgram,
+		Interfaces: o.Interfaces, Patterns: o.Patterns, Except: o.Except, Comes: o.follows(), Filter: o.Filter, FilterSets: o.FilterSets, VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort, FilterProgram: o.FilterProgram,
 		At: o.At, NeedsXDP: o.needsXDP(), Mode: o.Mode, Direction: o.Direction,
 		HookMap: o.HookMap, Hooks: o.Hooks, Targets: o.Targets, StackDrops: o.StackDrops, Reasons: o.Reasons, ReasonMap: o.ReasonMap,
 		FilterAtExit: o.FilterAtExit, Sink: o.Sink, Stamp: o.Stamp, VLANRestore: o.VLANRestore, Hash: o.Hash,

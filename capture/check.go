@@ -162,11 +162,11 @@ func (o *Options) checkHooks() error {
 		return errors.New("hooks: must be Entry or Exit")
 	case o.SlowerThan < 0 || o.SlowerThan > MaxRunTime:
 		return fmt.Errorf("packets for which the program ran at least %v: must be 0 to %v", o.SlowerThan, MaxRunTime)
-	case len(o.Verdicts) > 0 && o.HookMap == "" && !exits:
+	case len(o.Verdicts) > 0 && o.HookMap == "" && len(o.Hooks) == 0:
 		return errkind.Errorf(ErrNeedsExit, "verdicts are known only at a program's exit")
-	case o.SlowerThan > 0 && !exits:
+	case o.SlowerThan > 0 && len(o.Hooks) == 0:
 		return errkind.Errorf(ErrNeedsExit, "run times are known only at a program's exit")
-	case o.ReasonMap != "" && !exits && !o.StackDrops:
+	case o.ReasonMap != "" && !exits && !o.StackDrops && !o.probe().AwaitsExits():
 		return errkind.Errorf(ErrNeedsExit, "the reasons of a program are known only at its exit")
 	case o.FilterAtExit && o.HookMap == "" && (!exits || len(o.Hooks) > 1):
 		return errkind.Errorf(ErrNeedsExit, "a filter at the exit needs exits alone, without entries")
@@ -180,9 +180,9 @@ func (o *Options) checkStackDrops() error {
 		return errors.New("StackDrops: what the stack throws away is that of Interfaces, or of all: the pattern * alone")
 	case o.StackDrops && len(o.Patterns) > 0 && o.ReasonMap != "":
 		return errors.New("ReasonMap: XDP programs are not looked at for what is lost at all interfaces: name an interface")
-	case !o.StackDrops && len(o.Reasons) > 0:
-		return errors.New("Reasons choose among the packets that the stack throws away")
-	case o.ReasonMap != "" && len(o.Reasons) > 0:
+	case !o.StackDrops && o.ReasonMap == "" && len(o.Reasons) > 0:
+		return errors.New("Reasons choose among the packets that the stack throws away, or with a ReasonMap among those that an XDP program drops")
+	case o.StackDrops && o.ReasonMap != "" && len(o.Reasons) > 0:
 		return errors.New("Reasons keep no packet of an XDP program, so there is none whose reason could be read from a map")
 	}
 	o.Reasons = slices.Clone(o.Reasons)
@@ -207,8 +207,8 @@ func (o *Options) checkSampling() error {
 	switch {
 	case o.Sample > 1:
 		return errors.New("choose either one rate for all packets or a rate for each verdict, not both")
-	case o.HookMap == "" && (!slices.Contains(o.Hooks, Exit) || len(o.Hooks) > 1):
-		return errkind.Errorf(ErrNeedsExit, "rates for verdicts need exits alone, because verdicts are known only at a program's exit")
+	case o.HookMap == "" && len(o.Hooks) == 0:
+		return errkind.Errorf(ErrNeedsExit, "rates for verdicts are for a program that is traced, because verdicts are known only at its exit")
 	}
 	o.SampleVerdicts = maps.Clone(o.SampleVerdicts)
 	return nil

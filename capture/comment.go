@@ -47,7 +47,11 @@ func (d *Description) comment(commandLine string) string {
 		fmt.Fprintf(&b, "reasons of dropped packets: as the XDP program writes them into the map %s\n", d.Options.ReasonMap)
 	}
 	if len(d.Options.Reasons) > 0 {
-		fmt.Fprintf(&b, "only packets that were thrown away for %s\n", strings.Join(d.Options.Reasons, ", "))
+		by := "thrown away"
+		if !d.Options.StackDrops {
+			by = "dropped by the program"
+		}
+		fmt.Fprintf(&b, "only packets that were %s for %s\n", by, strings.Join(d.Options.Reasons, ", "))
 	}
 	if d.Options.Sink {
 		b.WriteString("every packet was dropped after sampling\n")

@@ -302,6 +302,27 @@ func TestStackDropsChosen(t *testing.T) {
 	}
 }
 
+// The filter finds what a packet carries that the stack throws away.
+func TestStackDropsInner(t *testing.T) {
+	t.Parallel()
+	const n = 10
+	d := newDropTest(t)
+	d.begin(capture.Options{Filter: "net 192.0.2.0/24 and inner tcp port 443", Reasons: []string{"NO_SOCKET"}})
+	path := testnet.TxToRx()
+	for range n {
+		for _, port := range []uint16{443, 80} {
+			d.must(d.sender.Send(tunnels(path, path.TCP(testnet.Segment{SrcPort: 40000, DstPort: port}))["VXLAN"]))
+		}
+	}
+	packets, account := d.end(2*n, n)
+	for _, p := range packets {
+		if port := binary.BigEndian.Uint16(p.data[50+36:]); port != 443 {
+			t.Errorf("captured what carries a packet to port %d", port)
+		}
+	}
+	same(t, capture.Account{Seen: 2 * n, FilteredOut: n, Captured: n, Bytes: uint64(n * len(packets[0].data))}, account)
+}
+
 // What an XDP program drops, or fails to redirect, is no packet that the stack throws away.
 func TestStackDropsAfterXDP(t *testing.T) {
 	t.Parallel()

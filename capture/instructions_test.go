@@ -46,6 +46,17 @@ var configurations = []struct {
 	{"all of these", true, Options{HeadersOnly: true, SnapLen: 96, Filter: "tcp port 443", VLANAware: true, Sample: 10, SampleFlows: 10, First: 10, MaxRate: 1000}},
 }
 
+// What can be asked of tracers where the entries wait for their exits.
+var waitConfigurations = []struct {
+	name    string
+	hooks   []Hook
+	options Options
+}{
+	{"slow packets", []Hook{Entry}, Options{SlowerThan: 1}},
+	{"verdict, filter", []Hook{Entry, Exit}, Options{Verdicts: []Verdict{Drop}, Filter: "tcp port 443"}},
+	{"all of these", []Hook{Entry, Exit}, Options{Verdicts: []Verdict{Drop}, SlowerThan: 1, HeadersOnly: true, SnapLen: 96, Filter: "tcp port 443", VLANAware: true, Sample: 10, SampleFlows: 10, First: 10, MaxRate: 1000}},
+}
+
 // What can be asked of the programs for packets that get lost: nothing, and all.
 var lossConfigurations = []struct {
 	name    string
@@ -76,6 +87,7 @@ func TestInstructions(t *testing.T) {
 			}
 			table.addAll(t, pair, transport, []Hook{Entry, Exit})
 			table.addAll(t, pair, transport, []Hook{Exit})
+			table.addWaits(t, pair, transport)
 			table.addLosses(t, pair, transport)
 		}
 	}
@@ -160,6 +172,20 @@ func (table instructionTable) addAll(t *testing.T, pair *testnet.Pair, transport
 				table.add(t, fmt.Sprintf("%v, fentry for %v, %s", transport, hooks, c.name), h.Tracers()[1])
 				table.add(t, fmt.Sprintf("%v, fexit for %v, %s", transport, hooks, c.name), h.Tracers()[0])
 			}
+		})
+	}
+}
+
+// addWaits adds the tracers where the entries wait for their exits.
+func (table instructionTable) addWaits(t *testing.T, pair *testnet.Pair, transport Transport) {
+	t.Helper()
+	for _, c := range waitConfigurations {
+		o := c.options
+		o.Interfaces, o.Hooks, o.Transport = []string{pair.RxName}, c.hooks, transport
+		withHooks(t, pair, o, func(h probe.Hook) {
+			tracers := h.(*probe.TraceHook).Tracers()
+			table.add(t, fmt.Sprintf("%v, hold for %v, %s", transport, c.hooks, c.name), tracers[1])
+			table.add(t, fmt.Sprintf("%v, release for %v, %s", transport, c.hooks, c.name), tracers[0])
 		})
 	}
 }

@@ -194,7 +194,7 @@ func (s *Session) openReader() (err error) {
 	if r.Clock, err = machine.NewStamper(); err != nil {
 		return err
 	}
-	if slices.Contains(s.options.Hooks, Exit) && s.options.follows() || s.roster.Has(func(src *Source) bool { return src.Hook == Exit || src.Hook == StackDrop }) {
+	if s.options.follows() && (slices.Contains(s.options.Hooks, Exit) || s.sampler.Options.AwaitsExits()) || s.roster.Has(func(src *Source) bool { return src.Hook == Exit || src.TellsExit || src.Hook == StackDrop }) {
 		if err := r.OpenOutlets(); err != nil {
 			return err
 		}

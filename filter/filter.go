@@ -7,8 +7,18 @@
 // another link type (Options.LinkType). Its tests run from left to right. A packet that ends before
 // the bytes of a test does not match, not even under "not"; the optimiser keeps that.
 //
+// # Packets inside packets
+//
+// The word inner, which libpcap does not have, binds like not: "inner x" holds for a packet if x
+// holds for one that it carries, the next one inside or a deeper one, of at most four inside each
+// other. docs/choosing.md lists the tunnels. The search for them is a part of the classic program,
+// about 2,000 instructions long, in front of the first inner; x is compiled once for each of the
+// four. A packet in which a header of a tunnel is cut off carries nothing: that does not reject it.
+// Where a packet was captured shorter than it was, a missing header rejects it, as in any test.
+//
 // # Differences from libpcap
 //
+//   - inner, as above.
 //   - docs/choosing.md lists the expressions that libpcap compiles to a different program.
 //   - On Ethernet, raw IP and loopback, inbound is true and outbound is false, or the reverse with
 //     Options.Outbound: the direction of packets is known before the filter runs.
@@ -59,6 +69,10 @@ type Options struct {
 	// Fragments lets tests for ports see those of first fragments of IPv6, too. As in libpcap, they
 	// otherwise only see the ports right after IPv6's first header.
 	Fragments bool
+
+	// VXLANPort is a UDP port at which the words vxlan and inner expect VXLAN, too; 0 = none. They
+	// always do at 4789, and inner at 8472.
+	VXLANPort uint16
 
 	// Unoptimised skips the optimiser, as tcpdump -O does. The program is longer and matches the
 	// same packets. An expression that matches no packet is then no error.
@@ -128,7 +142,7 @@ func compile(text string, o Options) *Program {
 	for _, used := range names.ResolveSets(tree, o.Sets) {
 		sets = append(sets, NamedSet{used.Name, used.Kind, o.Sets[used.Name]})
 	}
-	first := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Fragments: o.Fragments, Link: headers.LinkOf(o.LinkType)})
+	first := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: uint32(o.VXLANPort), Link: headers.LinkOf(o.LinkType)})
 	if !o.Unoptimised {
 		first = optimise.Graph(first)
 		if first.Last.Code == cbpf.RetK && first.Last.K == 0 {

@@ -13,8 +13,12 @@ func FuzzCompile(f *testing.F) {
 	for _, expr := range filtertest.Corners {
 		f.Add(expr, false)
 	}
+	for _, expr := range filtertest.Inner {
+		f.Add(expr, true)
+	}
 	for seed := range uint64(50) {
 		f.Add(filtertest.NewGrammar(seed).Expression(2), true)
+		f.Add(filtertest.NewGrammar(seed).Inner(2), false)
 	}
 	f.Fuzz(func(t *testing.T, expr string, vlan bool) {
 		if len(expr) > 2000 {

@@ -2,6 +2,7 @@ package filter
 
 import (
 	"regexp"
+	"slices"
 	"sync"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 // compileFor compiles for a test with the expression's meaning.
 func compileFor(expr string, m filtertest.Meaning, unoptimised bool) ([]bpf.RawInstruction, error) {
 	return CompileRaw(expr, Options{Resolver: filtertest.Resolver{}, Netmask: m.Netmask, Outbound: m.Outbound, VLANAware: m.VLANAware, Fragments: m.Fragments,
-		LinkType: headers.LinkNumbers[m.Link], Unoptimised: unoptimised})
+		VXLANPort: m.VXLANPort, LinkType: headers.LinkNumbers[m.Link], Unoptimised: unoptimised})
 }
 
 // meansSame compares both programs of an expression with its meaning, on packets. It returns false
@@ -69,6 +70,16 @@ func TestMeaning(t *testing.T) {
 		meansSame(t, expr, ethernet, allCuts()[headers.Ethernet])
 		meansSame(t, expr, filtertest.Meaning{Fragments: true}, allCuts()[headers.Ethernet])
 	}
+	g := filtertest.NewGrammar(1)
+	for l := range allCuts() {
+		for _, aware := range []bool{false, true}[:1+1/(l+1)] { // both for Ethernet
+			m := filtertest.Meaning{Netmask: filtertest.AnyMask, Link: headers.Link(l), VLANAware: aware}
+			carriers := g.Carriers(m.Link, 400)
+			for _, expr := range filtertest.Inner {
+				meansSame(t, expr, m, carriers)
+			}
+		}
+	}
 	for l, cuts := range allCuts() {
 		for _, expr := range filtertest.Protocols {
 			meansSame(t, expr, filtertest.Meaning{Link: headers.Link(l)}, cuts)
@@ -87,7 +98,12 @@ func TestMeaning(t *testing.T) {
 		if seed%3 == 0 {
 			expr = g.Contradiction(3)
 		}
-		if meansSame(t, expr, m, someCuts(m.Link, seed)) {
+		pkts := someCuts(m.Link, seed)
+		if seed%12 == 1 {
+			m.VXLANPort = []uint16{0, 2152, 5000}[seed/12%3]
+			expr, pkts = g.Inner(2), slices.Concat(g.Carriers(m.Link, 60), pkts[:len(pkts)/8])
+		}
+		if meansSame(t, expr, m, pkts) {
 			accepted++
 		}
 		if seed%100_000 == 99_999 {

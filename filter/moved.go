@@ -7,7 +7,8 @@ import (
 // Moved returns the first word of an expression that moves the tests of a later "or" behind a
 // header: vlan, mpls, pppoes, vxlan or geneve. In "vlan 5 or ip" the test for IP applies behind a
 // VLAN tag, as in tcpdump, but most users mean untagged IP packets. Moved returns "" if the
-// expression has no such word, or is faulty.
+// expression has no such word, or is faulty. After inner these words move only the tests of its
+// operand.
 func Moved(text string) (word string) {
 	syntax.Catch(func() { word = moved(syntax.Parse(text)) })
 	return word
@@ -16,6 +17,8 @@ func Moved(text string) (word string) {
 func moved(x syntax.Expr) string {
 	switch x := x.(type) {
 	case *syntax.Negation:
+		return moved(x.X)
+	case *syntax.Inner:
 		return moved(x.X)
 	case *syntax.Logical:
 		if word := moved(x.X); word != "" {

@@ -70,6 +70,7 @@ func TestSetMeaning(t *testing.T) {
 		"port 22 or in @ports", "tcp and (host in @hosts or port in @ports)", "host in @hosts and host in @hosts and port in @ports",
 		"vlan and host in @hosts", "mpls and host in @hosts", "pppoes and net in @nets", "vxlan and host in @nets",
 		"ip6[10:2] = 0xdb8 and (src host in @hosts or not src host in @hosts)", // the bytes are needed, the result is not
+		"inner host in @hosts", "net in @nets and inner (ip6 host in @hosts or port in @ports)", "inner not net in @nets",
 		"geneve and net in @nets", "geneve and port in @ports and ip6 host in @nets", "ip[8] = 64 and dst host in @hosts",
 	} {
 		for l := range allCuts() {

@@ -12,7 +12,7 @@ import "fmt"
 type Account struct {
 	Seen        uint64 `json:"seen"`                // packets that reached the sampling program
 	FilteredOut uint64 `json:"filtered_out"`        // the filter did not match
-	Undecided   uint64 `json:"undecided,omitempty"` // of FilteredOut: later fragments whose first one was not seen; see Options.Fragments
+	Undecided   uint64 `json:"undecided,omitempty"` // of FilteredOut: see Options.Fragments and Options.Verdicts
 	NotSampled  uint64 `json:"not_sampled"`         // skipped by a sampling option, or after Options.Count
 	NotRecorded uint64 `json:"not_recorded"`        // of NotSampled: a Recorder did not write them
 	Lost        uint64 `json:"lost"`                // no room in the ring, or not taken by an output

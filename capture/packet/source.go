@@ -16,9 +16,15 @@ type Source struct {
 	Asked   []string // the metadata that it requests from the card: timestamp, hash, vlan_tag; nil = none
 	Target  Program  // at Entry and Exit: the traced program
 
-	// ReasonText, at Exit, returns the name of a number that the target gives as Facts.Reason, by
-	// its own types; nil = its reasons are not read.
+	// ReasonText, at Exit or with TellsExit, returns the name of a number that the target gives as
+	// Facts.Reason, by its own types; nil = its reasons are not read.
 	ReasonText func(Reason) string
+
+	// AwaitsExit, at Entry: packets are chosen by what is known only at the program's exit, and
+	// those whose exit was not seen are Undecided. TellsExit means that no packets at the exit are
+	// recorded, so that those at the entry have the verdict, the run time, the outlet and the
+	// reason.
+	AwaitsExit, TellsExit bool
 
 	// Attached is, at Ingress and Egress, how the sampling program is attached: "tcx", or "clsact"
 	// with the number of other filters that run before it, if any. NetAdmin means that detaching
@@ -54,7 +60,7 @@ type Source struct {
 }
 
 // HasVerdict reports whether the source's packets have a verdict.
-func (s *Source) HasVerdict() bool { return s.Hook.kind().hasVerdict }
+func (s *Source) HasVerdict() bool { return s.Hook.kind().hasVerdict || s.TellsExit }
 
 // HasDirection reports whether it is known that all of the source's packets were received, or sent.
 func (s *Source) HasDirection() bool { return !s.Hook.kind().anyWay }

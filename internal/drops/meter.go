@@ -172,6 +172,10 @@ type reading struct {
 	txApart   bool            // a failed tx in generic mode is not in generic, but a cause of the stack
 }
 
+func newReading(s stackCounts) *reading {
+	return &reading{Counts: newCounts(), causes: s.Causes, examples: make(map[Loss]culprit.Flow)}
+}
+
 // Read reads all counters.
 func (m *Meter) Read() (Counts, error) {
 	var before proc.Counters
@@ -216,7 +220,7 @@ func (m *Meter) read() (r *reading, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r = &reading{Counts: newCounts(), causes: stack.Causes, examples: make(map[Loss]culprit.Flow)}
+	r = newReading(stack)
 	if m.way != nil {
 		r.filtered = &filteredReading{came: came, received: make(map[Loss]Tally)}
 	}

@@ -282,8 +282,7 @@ func (l lossOfSegments) measure(t *testing.T) (wrong []string) {
 		report("%v were lost at the interface, and %v on the machine", here.Lost, all.Lost)
 	}
 	// The other side tells what has arrived twice: it was not lost, but late. And a bucket of
-	// losses may overflow, on a busy machine more often: then a cause is unknown, but not a wrong
-	// one.
+	// losses may overflow, on a busy machine more often: then a cause is unknown, but not wrong.
 	late, unknown, most := uint64(n.info(conn).Dsack_dups), here.Unknown, resent/4
 	if !l.here { // then those of other tests are among them
 		unknown, most = all.Unknown, all.Segments/4

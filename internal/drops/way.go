@@ -97,7 +97,8 @@ func (m *Meter) openWay(filter *filter.Program) (err error) {
 	if err != nil {
 		return err
 	}
-	r := &reading{Counts: newCounts(), filtered: &filteredReading{received: make(map[Loss]Tally)}}
+	r := newReading(stack)
+	r.filtered = &filteredReading{received: make(map[Loss]Tally)}
 	r.addStack(m, stack)
 	m.before = r.filtered
 	return nil

@@ -180,6 +180,39 @@ func (n *network) listenAt(port int) (conn *net.UDPConn) {
 	return conn
 }
 
+// What is lost while a meter with a filter begins is not of packets that came.
+func TestWayBegins(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	stop, stopped := make(chan struct{}), make(chan error)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				close(stopped)
+				return
+			default:
+				if err := n.sender.Send(testnet.TxToRx().UDP(1000, 5000, nil)); err != nil {
+					stopped <- err
+					return
+				}
+			}
+		}
+	}()
+	m := n.openWay("udp dst port 5000")
+	close(stop)
+	n.must(<-stopped)
+	before := n.counts(m).Way.Stops
+	n.send(5000, wayPackets)
+	after := n.counts(m).Way.Stops
+	came, lost := *after[len(after)-2].Came, after[len(after)-2].Lost()
+	came.Subtract(*before[len(before)-2].Came)
+	lost.Subtract(before[len(before)-2].Lost())
+	if came.Packets != wayPackets || lost.Packets != wayPackets {
+		t.Errorf("%d packets came to the stack and %d were lost, want %d each", came.Packets, lost.Packets, wayPackets)
+	}
+}
+
 // Of a transfer that loses nothing, as many segments come to the socket as to the stack, though the
 // stack joins them.
 func TestWayOfTCP(t *testing.T) {

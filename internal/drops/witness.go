@@ -71,8 +71,9 @@ func (w *witness) compare(m *Meter, r *reading, before proc.Counters) (*Remainde
 		}
 	}
 	for _, netns := range []uint32{m.netns, 0} { // 0 = unknown
-		of := &reading{Counts: newCounts()}
-		of.addStack(&Meter{netns: m.netns}, stackCounts{Causes: ofNamespace(causes, netns)})
+		own := stackCounts{Causes: ofNamespace(causes, netns)}
+		of := newReading(own)
+		of.addStack(&Meter{netns: m.netns}, own)
 		add(of.Losses, netns != 0)
 		add(of.Harmless, false)
 		add(of.Duplicates, false)

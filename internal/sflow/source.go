@@ -97,7 +97,7 @@ func (a *Agent) add(i int) {
 		Source:   &s,
 		data:     a.dataOf(s.Index),
 		flows:    !a.sampled[at] && !s.Hook.Loses() && !a.description.Options.StackDrops,
-		discards: s.HasVerdict() || s.Hook == capture.UnknownHook,
+		discards: s.HasVerdict() || s.Hook == capture.UnknownHook || s.Hook == capture.Entry, // in files, of some entries
 		scale:    newScale(&a.description.Options),
 	}
 	if !a.description.IsLive() { // each packet has its own weight

@@ -105,6 +105,12 @@ func (d *Dispatcher) ID(component int) (uint32, error) {
 	return p.ID, err
 }
 
+// MainID returns the id of the dispatcher itself.
+func (d *Dispatcher) MainID() (uint32, error) {
+	p, err := xdp.Identify(d.main)
+	return p.ID, err
+}
+
 // Close detaches the dispatcher and its components. A second call does nothing.
 func (d *Dispatcher) Close() error {
 	var errs []error

@@ -156,9 +156,14 @@ func (t *Target) Verdicts() (counts [xdp.VerdictSlots]uint64, err error) {
 
 // HasPacket reports whether a target of the kind Waiting has begun with a packet.
 func (t *Target) HasPacket() (bool, error) {
-	var begun uint64
-	err := t.coll.Maps[targetMapGate].Lookup(uint32(0), &begun)
+	begun, err := t.Packets()
 	return begun > 0, err
+}
+
+// Packets is the number of packets with which a target of the kind Waiting has begun.
+func (t *Target) Packets() (begun uint64, err error) {
+	err = t.coll.Maps[targetMapGate].Lookup(uint32(0), &begun)
+	return begun, err
 }
 
 // OpenGate lets a target of the kind Waiting return its verdict.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"runtime"
 	"slices"
 	"strconv"
@@ -215,6 +216,38 @@ func enumNames(m *ebpf.Map) (map[uint32]string, error) {
 		names[uint32(v.Value)] = v.Name[:min(len(v.Name), longestReason)]
 	}
 	return names, nil
+}
+
+// Parse returns the numbers of reasons, which are given by their names or numbers.
+func (m *ReasonMap) Parse(reasons []string) (numbers []uint32, err error) {
+	byName := make(map[string]uint32)
+	for number, name := range m.names {
+		byName[strings.ToLower(name)] = number
+	}
+	for _, text := range reasons {
+		number, ok := byName[strings.ToLower(text)]
+		if !ok {
+			parsed, err := strconv.ParseUint(text, 10, 32)
+			if err != nil {
+				return nil, fmt.Errorf("reason %q: %s", text, m.describeReasons())
+			}
+			number = uint32(parsed)
+		}
+		numbers = append(numbers, number)
+	}
+	return numbers, nil
+}
+
+// describeReasons says which reasons there are.
+func (m *ReasonMap) describeReasons() string {
+	if len(m.names) == 0 {
+		return fmt.Sprintf("the values of %v have no names: give numbers", m)
+	}
+	var names []string
+	for _, number := range slices.Sorted(maps.Keys(m.names)) {
+		names = append(names, m.names[number])
+	}
+	return fmt.Sprintf("must be a number, or one of the names of %v: %s", m, strings.Join(names, ", "))
 }
 
 // typeOfValue reads the ids of a map's BTF, and of its value's type in that, from the kernel. Both

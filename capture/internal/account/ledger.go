@@ -15,9 +15,23 @@ type Program struct {
 	Sent   uint64 // records that found room in a ring
 	Joined uint64 // packets in the larger ones that were seen, less one for each of these
 
+	AwaitsExit bool // packets wait for their exits: see Settle
+
 	// unread is the part of Lost that was sent before an interface went, and that the reader never
 	// found.
 	unread uint64
+}
+
+// Settle counts as undecided the packets at an entry whose exits were not seen: they have been
+// seen, and nothing has become of them. The programs have ended.
+func (p *Program) Settle() {
+	settled := p.FilteredOut + p.NotSampled + p.Lost - p.unread + p.Sent
+	if !p.AwaitsExit || p.Seen <= settled {
+		return
+	}
+	rest := p.Seen - settled
+	p.FilteredOut += rest
+	p.Undecided += rest
 }
 
 // Miss counts as lost the records of a source that the reader has not found. The source has ended,
@@ -158,6 +172,9 @@ func (l *Ledger) Close(programs []Program) {
 	l.Publish()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for i := range programs {
+		programs[i].Settle()
+	}
 	l.final = l.join(programs)
 	missing := make([]uint64, len(programs)) // records that are neither taken nor invalid
 	stray := uint64(0)                       // invalid records that their sources did not send

@@ -114,3 +114,23 @@ func same(t *testing.T, want, got any, about ...any) {
 		t.Errorf("%v: want (-), got (+): %s", about, diff)
 	}
 }
+
+// Entries without an exit are undecided, once: also if the account is final twice, because its
+// source has gone before the session ends, and records of it were not found.
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	p := Program{Account: packet.Account{Seen: 10, FilteredOut: 4, NotSampled: 1, Lost: 1}, Sent: 2}
+	other := p
+	p.AwaitsExit = true
+	p.Settle()
+	p.Miss(packet.Account{Captured: 1})
+	p.Settle()
+	other.Settle()
+	want := packet.Account{Seen: 10, FilteredOut: 6, Undecided: 2, NotSampled: 1, Lost: 2}
+	if diff := cmp.Diff(want, p.Account); diff != "" {
+		t.Error(diff)
+	}
+	if other.Undecided != 0 || other.FilteredOut != 4 {
+		t.Errorf("without entries that wait: %+v", other.Account)
+	}
+}

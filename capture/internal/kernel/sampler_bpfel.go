@@ -187,6 +187,26 @@ const (
 	SamplerStampingEVERY_UNSTAMPED SamplerStamping = 3
 )
 
+type SamplerWaitLimit uint32
+
+const (
+	SamplerWaitLimitMAX_WAITS SamplerWaitLimit = 8
+	SamplerWaitLimitMAX_IMAGE SamplerWaitLimit = 65535
+)
+
+type SamplerWaits struct {
+	_     structs.HostLayout
+	Depth uint64
+	Stack [8]struct {
+		_        structs.HostLayout
+		Packet   uint64
+		Owner    uint64
+		Entered  uint64
+		Number   uint64
+		Decision uint64
+	}
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -199,21 +219,25 @@ const (
 	SamplerMapFlows              = "flows"
 	SamplerMapGivenReasons       = "given_reasons"
 	SamplerMapHeads              = "heads"
+	SamplerMapImages             = "images"
 	SamplerMapPassages           = "passages"
 	SamplerMapRates              = "rates"
 	SamplerMapRings              = "rings"
 	SamplerMapSamples            = "samples"
 	SamplerMapScratches          = "scratches"
+	SamplerMapWaits              = "waits"
 	SamplerProgXdpcapCard        = "xdpcap_card"
 	SamplerProgXdpcapEgress      = "xdpcap_egress"
 	SamplerProgXdpcapEndPoll     = "xdpcap_end_poll"
 	SamplerProgXdpcapFentry      = "xdpcap_fentry"
 	SamplerProgXdpcapFexit       = "xdpcap_fexit"
 	SamplerProgXdpcapGeneric     = "xdpcap_generic"
+	SamplerProgXdpcapHold        = "xdpcap_hold"
 	SamplerProgXdpcapIngress     = "xdpcap_ingress"
 	SamplerProgXdpcapLost        = "xdpcap_lost"
 	SamplerProgXdpcapLostRx      = "xdpcap_lost_rx"
 	SamplerProgXdpcapRedirect    = "xdpcap_redirect"
+	SamplerProgXdpcapRelease     = "xdpcap_release"
 	SamplerProgXdpcapXdp         = "xdpcap_xdp"
 	SamplerVarAccompanied        = "accompanied"
 	SamplerVarArrival            = "arrival"
@@ -232,6 +256,7 @@ const (
 	SamplerVarFollowingFragments = "following_fragments"
 	SamplerVarHeadLimitType      = "head_limit_type"
 	SamplerVarHook               = "hook"
+	SamplerVarImageRoom          = "image_room"
 	SamplerVarInterruptible      = "interruptible"
 	SamplerVarKeepFlowsBelow     = "keep_flows_below"
 	SamplerVarLostKindType       = "lost_kind_type"
@@ -265,6 +290,7 @@ const (
 	SamplerVarVerdict            = "verdict"
 	SamplerVarVerdictCount       = "verdict_count"
 	SamplerVarVerdicts           = "verdicts"
+	SamplerVarWaitLimitType      = "wait_limit_type"
 )
 
 // LoadSampler returns the embedded CollectionSpec for Sampler.
@@ -315,10 +341,12 @@ type SamplerProgramSpecs struct {
 	XdpcapFentry   *ebpf.ProgramSpec `ebpf:"xdpcap_fentry"`
 	XdpcapFexit    *ebpf.ProgramSpec `ebpf:"xdpcap_fexit"`
 	XdpcapGeneric  *ebpf.ProgramSpec `ebpf:"xdpcap_generic"`
+	XdpcapHold     *ebpf.ProgramSpec `ebpf:"xdpcap_hold"`
 	XdpcapIngress  *ebpf.ProgramSpec `ebpf:"xdpcap_ingress"`
 	XdpcapLost     *ebpf.ProgramSpec `ebpf:"xdpcap_lost"`
 	XdpcapLostRx   *ebpf.ProgramSpec `ebpf:"xdpcap_lost_rx"`
 	XdpcapRedirect *ebpf.ProgramSpec `ebpf:"xdpcap_redirect"`
+	XdpcapRelease  *ebpf.ProgramSpec `ebpf:"xdpcap_release"`
 	XdpcapXdp      *ebpf.ProgramSpec `ebpf:"xdpcap_xdp"`
 }
 
@@ -334,11 +362,13 @@ type SamplerMapSpecs struct {
 	Flows        *ebpf.MapSpec `ebpf:"flows"`
 	GivenReasons *ebpf.MapSpec `ebpf:"given_reasons"`
 	Heads        *ebpf.MapSpec `ebpf:"heads"`
+	Images       *ebpf.MapSpec `ebpf:"images"`
 	Passages     *ebpf.MapSpec `ebpf:"passages"`
 	Rates        *ebpf.MapSpec `ebpf:"rates"`
 	Rings        *ebpf.MapSpec `ebpf:"rings"`
 	Samples      *ebpf.MapSpec `ebpf:"samples"`
 	Scratches    *ebpf.MapSpec `ebpf:"scratches"`
+	Waits        *ebpf.MapSpec `ebpf:"waits"`
 }
 
 // SamplerVariableSpecs contains global variables before they are loaded into the kernel.
@@ -362,6 +392,7 @@ type SamplerVariableSpecs struct {
 	FollowingFragments *ebpf.VariableSpec `ebpf:"following_fragments"`
 	HeadLimitType      *ebpf.VariableSpec `ebpf:"head_limit_type"`
 	Hook               *ebpf.VariableSpec `ebpf:"hook"`
+	ImageRoom          *ebpf.VariableSpec `ebpf:"image_room"`
 	Interruptible      *ebpf.VariableSpec `ebpf:"interruptible"`
 	KeepFlowsBelow     *ebpf.VariableSpec `ebpf:"keep_flows_below"`
 	LostKindType       *ebpf.VariableSpec `ebpf:"lost_kind_type"`
@@ -395,6 +426,7 @@ type SamplerVariableSpecs struct {
 	Verdict            *ebpf.VariableSpec `ebpf:"verdict"`
 	VerdictCount       *ebpf.VariableSpec `ebpf:"verdict_count"`
 	Verdicts           *ebpf.VariableSpec `ebpf:"verdicts"`
+	WaitLimitType      *ebpf.VariableSpec `ebpf:"wait_limit_type"`
 }
 
 // SamplerObjects contains all objects after they have been loaded into the kernel.
@@ -425,11 +457,13 @@ type SamplerMaps struct {
 	Flows        *ebpf.Map `ebpf:"flows"`
 	GivenReasons *ebpf.Map `ebpf:"given_reasons"`
 	Heads        *ebpf.Map `ebpf:"heads"`
+	Images       *ebpf.Map `ebpf:"images"`
 	Passages     *ebpf.Map `ebpf:"passages"`
 	Rates        *ebpf.Map `ebpf:"rates"`
 	Rings        *ebpf.Map `ebpf:"rings"`
 	Samples      *ebpf.Map `ebpf:"samples"`
 	Scratches    *ebpf.Map `ebpf:"scratches"`
+	Waits        *ebpf.Map `ebpf:"waits"`
 }
 
 func (m *SamplerMaps) Close() error {
@@ -442,11 +476,13 @@ func (m *SamplerMaps) Close() error {
 		m.Flows,
 		m.GivenReasons,
 		m.Heads,
+		m.Images,
 		m.Passages,
 		m.Rates,
 		m.Rings,
 		m.Samples,
 		m.Scratches,
+		m.Waits,
 	)
 }
 
@@ -471,6 +507,7 @@ type SamplerVariables struct {
 	FollowingFragments *ebpf.Variable `ebpf:"following_fragments"`
 	HeadLimitType      *ebpf.Variable `ebpf:"head_limit_type"`
 	Hook               *ebpf.Variable `ebpf:"hook"`
+	ImageRoom          *ebpf.Variable `ebpf:"image_room"`
 	Interruptible      *ebpf.Variable `ebpf:"interruptible"`
 	KeepFlowsBelow     *ebpf.Variable `ebpf:"keep_flows_below"`
 	LostKindType       *ebpf.Variable `ebpf:"lost_kind_type"`
@@ -504,6 +541,7 @@ type SamplerVariables struct {
 	Verdict            *ebpf.Variable `ebpf:"verdict"`
 	VerdictCount       *ebpf.Variable `ebpf:"verdict_count"`
 	Verdicts           *ebpf.Variable `ebpf:"verdicts"`
+	WaitLimitType      *ebpf.Variable `ebpf:"wait_limit_type"`
 }
 
 // SamplerPrograms contains all programs after they have been loaded into the kernel.
@@ -516,10 +554,12 @@ type SamplerPrograms struct {
 	XdpcapFentry   *ebpf.Program `ebpf:"xdpcap_fentry"`
 	XdpcapFexit    *ebpf.Program `ebpf:"xdpcap_fexit"`
 	XdpcapGeneric  *ebpf.Program `ebpf:"xdpcap_generic"`
+	XdpcapHold     *ebpf.Program `ebpf:"xdpcap_hold"`
 	XdpcapIngress  *ebpf.Program `ebpf:"xdpcap_ingress"`
 	XdpcapLost     *ebpf.Program `ebpf:"xdpcap_lost"`
 	XdpcapLostRx   *ebpf.Program `ebpf:"xdpcap_lost_rx"`
 	XdpcapRedirect *ebpf.Program `ebpf:"xdpcap_redirect"`
+	XdpcapRelease  *ebpf.Program `ebpf:"xdpcap_release"`
 	XdpcapXdp      *ebpf.Program `ebpf:"xdpcap_xdp"`
 }
 
@@ -531,10 +571,12 @@ func (p *SamplerPrograms) Close() error {
 		p.XdpcapFentry,
 		p.XdpcapFexit,
 		p.XdpcapGeneric,
+		p.XdpcapHold,
 		p.XdpcapIngress,
 		p.XdpcapLost,
 		p.XdpcapLostRx,
 		p.XdpcapRedirect,
+		p.XdpcapRelease,
 		p.XdpcapXdp,
 	)
 }

@@ -72,10 +72,7 @@ func newDropHook(p Point, o *Options) (h *DropHook, err error) {
 	if h.reasons, err = h.Words.Reasons.ParseAll(o.Reasons); err != nil {
 		return h, err
 	}
-	if len(h.reasons) > maxReasons {
-		return h, fmt.Errorf("%d reasons to keep: must be at most %d", len(h.reasons), maxReasons)
-	}
-	return h, nil
+	return h, checkCount(len(h.reasons))
 }
 
 const findReasons = "find the kernel's reasons for throwing packets away in its BTF"
@@ -139,11 +136,7 @@ func (h *DropHook) chosen() (Constants, error) {
 	if err != nil {
 		return nil, err
 	}
-	var reasons [maxReasons]uint32
-	for i, r := range h.reasons {
-		reasons[i] = uint32(r)
-	}
-	all[kernel.SamplerVarReasons], all[kernel.SamplerVarReasonCount] = reasons, uint32(len(h.reasons))
+	maps.Copy(all, reasonConstants(h.reasons))
 	return all, nil
 }
 

@@ -21,13 +21,15 @@ type TraceHook struct {
 	traced        Constants // which of the target's packets are recorded
 	atExit        bool      // Options.FilterAtExit
 
-	reasonMap string // Options.ReasonMap
+	reasonMap string   // Options.ReasonMap
+	reasons   []string // Options.Reasons, if they are those of the program; nil = all
 
 	// fentry decides which packets are recorded at entry and exit, so it is loaded even if only
 	// exits are recorded.
 	fentry, fexit *ebpf.Program
 	// The sources at entry and exit; nil if not recorded.
 	entry, exit *packet.Source
+	waits       bool // entries wait for their exits: see Options.AwaitsExits
 }
 
 // newTraceHooks finds the programs to trace on an interface.
@@ -54,6 +56,12 @@ func newTraceHooks(p Point, o *Options) (hooks []Hook, err error) {
 		}
 		if slices.Contains(o.Hooks, packet.Exit) {
 			h.exit = h.newSource(p.Interface, packet.Exit)
+		}
+		if o.choosesReasons() {
+			h.reasons = o.Reasons
+		}
+		if h.waits = o.AwaitsExits(); h.waits && h.entry != nil {
+			h.entry.AwaitsExit, h.entry.TellsExit = true, h.exit == nil
 		}
 		hooks = append(hooks, h)
 	}
@@ -91,28 +99,47 @@ func (h *TraceHook) Load(k *Sampler, first, index uint32) (err error) {
 		Name: kernel.SamplerProgXdpcapFexit, First: first, Index: index, with: exit,
 		Own: Constants{kernel.SamplerVarSendingTx: h.runsAtInterface()},
 	}
+	if h.waits {
+		atEntry.Name, atExit.Name = kernel.SamplerProgXdpcapHold, kernel.SamplerProgXdpcapRelease
+	}
 	if h.atExit {
 		atExit.filter = h.filter
 	} else {
 		atEntry.filter = h.filter
 	}
-	if h.fentry, err = h.loadTracer(k, atEntry, h.entry); err != nil || h.exit == nil && exit.isNone() {
+	if h.fentry, err = h.loadTracer(k, atEntry, h.entry); err != nil || h.exit == nil && !h.waits && exit.isNone() {
 		return err
 	}
 	if h.exit != nil && h.entry != nil {
 		atExit.First++
 	}
-	if h.exit != nil && h.reasonMap != "" {
+	if told := h.tellingExit(); told != nil && h.reasonMap != "" {
 		reasons, err := xdp.OpenReasonMap(h.reasonMap, h.target)
 		if err != nil {
 			return err
 		}
 		defer reasons.Close() // the loaded tracer holds a reference of its own
 		atExit.reasons = reasons
-		h.exit.ReasonText = func(r packet.Reason) string { return reasons.Reason(uint32(r)) }
+		numbers, err := reasons.Parse(h.reasons)
+		if err != nil {
+			return err
+		}
+		if err := checkCount(len(numbers)); err != nil {
+			return err
+		}
+		maps.Copy(atExit.Own, reasonConstants(numbers))
+		told.ReasonText = func(r packet.Reason) string { return reasons.Reason(uint32(r)) }
 	}
 	h.fexit, err = h.loadTracer(k, atExit, h.exit)
 	return err
+}
+
+// tellingExit returns the source whose packets have the end of the program's run; nil = none does.
+func (h *TraceHook) tellingExit() *packet.Source {
+	if h.waits && h.exit == nil {
+		return h.entry
+	}
+	return h.exit
 }
 
 // companions returns the companions at entry or exit, even if that is not recorded.

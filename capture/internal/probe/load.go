@@ -123,6 +123,7 @@ func (k *Sampler) constants() Constants {
 		kernel.SamplerVarVerdicts:         verdictList(o.Verdicts),
 		kernel.SamplerVarVerdictCount:     uint32(len(o.Verdicts)),
 		kernel.SamplerVarSlowerThan:       uint32(o.SlowerThan),
+		kernel.SamplerVarImageRoom:        o.imageRoom(),
 
 		kernel.SamplerVarFollowingFragments: o.Fragments,
 	}

@@ -33,6 +33,7 @@ type Options struct {
 	FilterSets       map[string]filter.Set
 	VLANAware        bool
 	Fragments        bool
+	VXLANPort        uint16
 	FilterProgram    []bpf.RawInstruction
 
 	At         At

@@ -68,7 +68,7 @@ func (o *Options) programs(p *Point) (received, sent *filter.Program, err error)
 	case o.Filter == "":
 		return nil, nil, nil
 	}
-	of := filter.Options{Sets: o.FilterSets, VLANAware: o.VLANAware, Fragments: o.Fragments, Outbound: o.Direction == packet.Out}
+	of := filter.Options{Sets: o.FilterSets, VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort, Outbound: o.Direction == packet.Out}
 	if p.Interface.Index != 0 { // packets of a hook map may be from any interface
 		if of.Netmask, err = p.Interface.Netmask(); err != nil {
 			return nil, nil, err

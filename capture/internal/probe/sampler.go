@@ -64,6 +64,7 @@ func New(o *Options, sources []packet.Source, slots, hooks int, rings *ring.Set)
 	if !o.Fragments {
 		spec.Maps[kernel.SamplerMapDatagrams].MaxEntries = 1 // likewise
 	}
+	o.fitImages(spec.Maps[kernel.SamplerMapImages])
 	if slices.ContainsFunc(sources, func(s packet.Source) bool { return s.Hook == packet.StackDrop }) {
 		spec.Maps[kernel.SamplerMapScratches].MaxEntries = uint32(slots)
 	} else {

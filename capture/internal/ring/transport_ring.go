@@ -26,7 +26,7 @@ var byRing = transportKind{
 // sharedRings is the memory for the rings. The kernel charges a map to the cgroup of the process
 // that creates it.
 func sharedRings() ringMemory {
-	return ringMemory{cpus: presentCPUs(), each: sharedMemory, available: machine.AvailableMemory()}
+	return ringMemory{cpus: PresentCPUs(), each: sharedMemory, available: machine.AvailableMemory()}
 }
 
 // A ringTransport is the transport through memory that the programs share with this process: a map
@@ -58,7 +58,7 @@ type ringTransport struct {
 const maxRingSize = 256 << 20
 
 func newRingTransport(r Options) transport {
-	t := &ringTransport{size: r.Size, notice: r.notice, list: machine.OnlineCPUs, present: presentCPUs, interruptible: r.Interruptible}
+	t := &ringTransport{size: r.Size, notice: r.notice, list: machine.OnlineCPUs, present: PresentCPUs, interruptible: r.Interruptible}
 	t.inOrder = runtime.GOARCH == "amd64"
 	// Whether a program is traced is not known yet: prepare drops fragments if none is.
 	r.Size = min(r.Size, fragmentsBuffer)
@@ -119,9 +119,9 @@ func sharedMemory(size int) int {
 // maxRingRecord is the length of the longest record.
 const maxRingRecord = (recordSize + int(kernel.SamplerLimitRING_MAX_SAMPLE_SIZE) + 7) &^ 7
 
-// presentCPUs is one more than the highest number of a present CPU. It includes offline CPUs,
+// PresentCPUs is one more than the highest number of a present CPU. It includes offline CPUs,
 // because they may come online.
-func presentCPUs() int {
+func PresentCPUs() int {
 	if present := machine.PresentCPUs(); present != nil {
 		return present[len(present)-1] + 1
 	}
@@ -141,7 +141,7 @@ func canHaveRings(size int) error {
 		return errRingTooLarge(size)
 	}
 	t := &ringTransport{size: size}
-	t.fit(presentCPUs())
+	t.fit(PresentCPUs())
 	m := &ebpf.MapSpec{Name: kernel.SamplerMapRings, Type: ebpf.Array, KeySize: 4, Flags: unix.BPF_F_MMAPABLE}
 	t.describe(m)
 	made, err := ebpf.NewMap(m)

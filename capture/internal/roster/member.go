@@ -47,6 +47,7 @@ func (r *Roster) Retire(i int, passed int64, counts packet.Account, counted func
 	if err != nil {
 		return false, err
 	}
+	a.Settle()
 	a.Miss(counts)
 	m.final = &a
 	r.tenants[m.slot].Store(0)
@@ -98,6 +99,7 @@ func (m *member) counted(read func(slot int) (account.Program, error)) (account.
 	if err != nil {
 		return a, fmt.Errorf("read the counters of %s: %w", m.Label(), err)
 	}
+	a.AwaitsExit = m.AwaitsExit
 	a.Continue(m.before, m.earlier)
 	return a, nil
 }

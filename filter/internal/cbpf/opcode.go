@@ -75,6 +75,7 @@ const (
 	Sub  = ClassALU | OpSub
 	SubX = ClassALU | OpSub | SrcX
 	And  = ClassALU | OpAnd
+	Or   = ClassALU | OpOr
 	Lsh  = ClassALU | OpLsh
 	Neg  = ClassALU | OpNeg
 
@@ -83,6 +84,7 @@ const (
 	JeqX = ClassJMP | OpJeq | SrcX
 	Jgt  = ClassJMP | OpJgt
 	Jge  = ClassJMP | OpJge
+	JgeX = ClassJMP | OpJge | SrcX
 	Jset = ClassJMP | OpJset
 
 	Tax = ClassMISC

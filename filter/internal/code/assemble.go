@@ -56,11 +56,16 @@ func (p *program) skip(at int) int { return len(p.code) - at - 1 }
 // add adds a block before the others.
 func (p *program) add(b *Block) {
 	last := bpf.RawInstruction{Op: uint16(b.Last.Code), K: b.Last.K}
-	if b.Exits[OnTrue] != nil {
+	switch to := b.Exits[OnTrue]; {
+	case b.Last.Code == cbpf.Ja:
+		last.K = uint32(p.skip(p.start[to]))
+	case to != nil:
 		yes, no := p.target(b.Exits[OnTrue]), p.target(b.Exits[OnFalse])
 		last.Jt, last.Jf = uint8(p.skip(yes)), uint8(p.skip(no))
 	}
-	p.code = append(p.code, last)
+	if b.Last.Code != cbpf.Ja || last.K > 0 {
+		p.code = append(p.code, last)
+	}
 	for _, s := range slices.Backward(b.Stmts) {
 		p.code = append(p.code, bpf.RawInstruction{Op: uint16(s.Code), K: s.K})
 	}

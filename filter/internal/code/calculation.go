@@ -143,6 +143,9 @@ func (g *generator) indexed(l *syntax.Load) *calculation {
 	case syntax.ProtoLink:
 		base = g.linkhdr
 		start = g.base(&base)
+		if g.carried {
+			at.require(g.levelHasEthernet())
+		}
 	case syntax.ProtoIP, syntax.ProtoARP, syntax.ProtoRARP, syntax.ProtoATALK, syntax.ProtoDECNET, syntax.ProtoSCA, syntax.ProtoLAT, syntax.ProtoMOPRC, syntax.ProtoMOPDL, syntax.ProtoIP6:
 		at.require(g.protocol(l.At, l.Proto))
 	case syntax.ProtoSCTP, syntax.ProtoTCP, syntax.ProtoUDP, syntax.ProtoICMP, syntax.ProtoIGMP, syntax.ProtoIGRP, syntax.ProtoPIM, syntax.ProtoVRRP, syntax.ProtoCARP:

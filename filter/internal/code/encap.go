@@ -45,6 +45,10 @@ func (g *generator) vlan(s *syntax.Special) *Block {
 	}
 	g.payload.constant += 4
 	g.linktype.constant += 4
+	if g.linktype.stored { // the type of what comes behind the tag is in the tag
+		g.linktype = g.payload
+		g.linktype.constant -= 2
+	}
 	return b
 }
 
@@ -84,7 +88,7 @@ func (g *generator) pppoes(s *syntax.Special) *Block {
 		b = And(b, g.masked(field{fromNetwork, 0}, cbpf.SizeW, s.Arg, 0xffff)) // the second half of the word
 	}
 	const pppoeHeader, pppProtocol = 6, 2 // bytes
-	g.link, g.mayLackEthernet = linkPPP, false
+	g.link, g.mayLackEthernet, g.carried = linkPPP, false, false
 	g.linkhdr = g.payload
 	g.linkhdr.constant += g.toNetwork + pppoeHeader
 	g.linktype = g.linkhdr

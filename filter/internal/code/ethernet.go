@@ -11,6 +11,9 @@ import (
 // another protocol than Ethernet. In that case geneve has stored the same offset for link header
 // and payload.
 func (g *generator) ethernet(b *Block) *Block {
+	if g.carried {
+		return And(g.levelHasEthernet(), b)
+	}
 	if !g.mayLackEthernet {
 		return b
 	}

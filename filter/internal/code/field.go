@@ -48,6 +48,9 @@ func (g *generator) load(f field, size int) []*Stmt {
 
 // loadAt returns the code that loads k bytes after an offset.
 func (g *generator) loadAt(o *offset, k uint32, size int) []*Stmt {
+	if o.stored {
+		return []*Stmt{Op(cbpf.LdMem, uint32(o.slot)), Op(cbpf.And, 0xffff)}
+	}
 	if s := g.base(o); s != nil {
 		return append(s, Op(cbpf.LdInd|size, o.constant+k))
 	}

@@ -22,6 +22,7 @@ type Options struct {
 	Outbound  bool   // compile for sent packets
 	VLANAware bool
 	Fragments bool
+	VXLANPort uint32 // another one; 0 = none
 	Link      headers.Link
 }
 
@@ -32,22 +33,34 @@ type generator struct {
 	outbound  bool
 	hasMask   bool
 	fragments bool
+	vxlanPort uint32
 
+	outer  headers.Link // the link type of the packet's first header
+	whole  place        // the beginning of the packet
+	walked bool         // the walk for inner, if it is needed, comes before this part of the expression
+	place
+
+	used, touched [cbpf.ScratchWords]bool // in use now; ever used
+	begin         []*Stmt                 // statements for the start of the program
+}
+
+// place is where the next test of the text looks. Words like vlan move it, and inner moves it for
+// its operand.
+type place struct {
 	link            linkType
-	outer           headers.Link // the link type of the packet's first header
-	linkhdr         offset       // start of the link header
-	linktype        offset       // its type field
-	payload         offset       // the first byte after it
-	toNetwork       uint32       // bytes from payload to the network header
-	toNetworkNoSNAP uint32       // the same without a SNAP header
-	labels          int          // MPLS labels passed
+	linkhdr         offset // start of the link header
+	linktype        offset // its type field
+	payload         offset // the first byte after it
+	toNetwork       uint32 // bytes from payload to the network header
+	toNetworkNoSNAP uint32 // the same without a SNAP header
+	labels          int    // MPLS labels passed
 
 	// mayLackEthernet means that a Geneve header comes just before: its payload may not be
 	// Ethernet.
 	mayLackEthernet bool
 
-	used, touched [cbpf.ScratchWords]bool // in use now; ever used
-	begin         []*Stmt                 // statements for the start of the program
+	level   int  // how many packets of the walk contain this one
+	carried bool // nothing has moved the place since inner: see inner.go
 }
 
 // snapLength is the length of an 802.2 header without SNAP.
@@ -68,7 +81,8 @@ const (
 type offset struct {
 	constant uint32
 	variable bool
-	slot     int // the scratch word's index
+	slot     int  // the scratch word's index
+	stored   bool // of a type field: the scratch word has the type itself, not its position
 }
 
 func (o offset) plus(k uint32) offset {
@@ -78,8 +92,8 @@ func (o offset) plus(k uint32) offset {
 
 // newGenerator makes a generator for frames with shift bytes of VLAN tags after their addresses.
 func newGenerator(o Options, shift uint32) *generator {
-	g := &generator{linktype: offset{constant: 12 + shift}, payload: offset{constant: 14 + shift}, toNetworkNoSNAP: snapLength, outbound: o.Outbound, fragments: o.Fragments}
-	g.outer = o.Link
+	g := &generator{outbound: o.Outbound, fragments: o.Fragments, vxlanPort: o.VXLANPort, outer: o.Link}
+	g.place = place{linktype: offset{constant: 12 + shift}, payload: offset{constant: 14 + shift}, toNetworkNoSNAP: snapLength}
 	switch o.Link {
 	case headers.Cooked:
 		g.link, g.linktype, g.payload, g.toNetworkNoSNAP = linkCooked, offset{constant: 14}, offset{constant: 16}, 0
@@ -90,6 +104,7 @@ func newGenerator(o Options, shift uint32) *generator {
 	case headers.Loopback:
 		g.link, g.linktype, g.payload, g.toNetworkNoSNAP = linkLoopback, offset{}, offset{constant: 4}, 0
 	}
+	g.whole = g.place
 	if len(o.Netmask) == 4 {
 		g.hasMask, g.netmask = true, binary.BigEndian.Uint32(o.Netmask)
 	}
@@ -109,6 +124,9 @@ func Generate(root syntax.Expr, o Options) (first *Block) {
 		b, begin = generateTagged(root, o)
 	} else {
 		g := newGenerator(o, 0)
+		if g.walked = !usesInner(root); !g.walked {
+			g.reserveLevels()
+		}
 		b = g.expr(root)
 		begin = g.begin
 	}
@@ -121,8 +139,20 @@ func Generate(root syntax.Expr, o Options) (first *Block) {
 // tests the frame's types to choose one. Joining the three by "or" would be wrong: a tagged frame
 // that is read as if it had no tag is "not tcp", even if it carries TCP.
 func generateTagged(root syntax.Expr, o Options) (b *Block, begin []*Stmt) {
+	inner := usesInner(root)
+	var walk *Block
+	if inner { // one walk serves the three
+		g := newGenerator(o, 0)
+		g.reserveLevels()
+		walk = g.walk()
+	}
 	for depth := range uint32(3) {
 		g := newGenerator(o, 4*depth)
+		g.walked = true
+		if inner {
+			g.reserveLevels()
+			g.level = int(min(depth, 1)) // the first level of the walk is behind the tags
+		}
 		here := g.expr(root)
 		begin = append(begin, g.begin...)
 		if depth < 2 {
@@ -133,7 +163,7 @@ func generateTagged(root syntax.Expr, o Options) (b *Block, begin []*Stmt) {
 		}
 		b = Or(b, here)
 	}
-	return b, begin
+	return And(walk, b), begin
 }
 
 // mentionsVLAN reports whether the expression itself tests for VLAN tags.
@@ -151,6 +181,11 @@ func mentionsVLAN(n syntax.Expr) bool {
 
 // expr generates the test of a node of the tree.
 func (g *generator) expr(n syntax.Expr) *Block {
+	if !g.walked && walksFor(n) {
+		g.walked = true
+		walk := g.walk()
+		return And(walk, g.expr(n))
+	}
 	switch n := n.(type) {
 	case *syntax.Logical:
 		x := g.expr(n.X)
@@ -161,6 +196,8 @@ func (g *generator) expr(n syntax.Expr) *Block {
 		return And(x, y)
 	case *syntax.Negation:
 		return Not(g.expr(n.X))
+	case *syntax.Inner:
+		return g.inner(n)
 	case *syntax.Primitive:
 		return g.primitive(n)
 	case *syntax.Protocol:

@@ -1,6 +1,10 @@
 package code
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+)
 
 // A filter's control-flow graph is made by Generate, rewritten by package optimise, and turned into
 // a classic program by Assemble. Its nodes are blocks of classic instructions without jump offsets.
@@ -39,6 +43,13 @@ type Block struct {
 func New(code int, k uint32, stmts ...*Stmt) *Block {
 	b := &Block{Last: Stmt{Code: code, K: k}, Stmts: stmts}
 	b.first = b
+	return b
+}
+
+// goTo makes a block that runs statements and continues at another one.
+func goTo(next *Block, stmts ...*Stmt) *Block {
+	b := New(cbpf.Ja, 0, stmts...)
+	b.Exits = [2]*Block{next, next}
 	return b
 }
 

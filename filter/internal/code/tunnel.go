@@ -48,8 +48,15 @@ func (g *generator) into(u tunnel, s *syntax.Special) (*Block, offset) {
 
 // carries tests for a tunnel's port, flags and number over one version of IP.
 func (g *generator) carries(u tunnel, s *syntax.Special, typ uint32, body from) *Block {
-	port := syntax.Primitive{At: s.At, Qual: syntax.Qualifier{Type: syntax.AddrPort, Dir: syntax.DirDst}, Meaning: syntax.Meaning{Ports: [2]uint32{u.port, u.port}}}
-	b := And(g.linkIs(s.At, typ), g.wholePorts(&port, typ, names.IPUDP))
+	to := func(port uint32) *Block {
+		p := syntax.Primitive{At: s.At, Qual: syntax.Qualifier{Type: syntax.AddrPort, Dir: syntax.DirDst}, Meaning: syntax.Meaning{Ports: [2]uint32{port, port}}}
+		return g.wholePorts(&p, typ, names.IPUDP)
+	}
+	b := to(u.port)
+	if u == vxlan && g.vxlanPort != 0 {
+		b = Or(b, to(g.vxlanPort))
+	}
+	b = And(g.linkIs(s.At, typ), b)
 	b = And(b, g.masked(field{body, 8}, cbpf.SizeB, u.flags, u.mask))
 	if s.Has {
 		checkArgument(s, 0xffffff)
@@ -61,7 +68,7 @@ func (g *generator) carries(u tunnel, s *syntax.Special, typ uint32, body from) 
 // inside moves later tests into a frame that a tunnel carries.
 func (g *generator) inside(header, typ, payload offset) {
 	g.link, g.linkhdr, g.linktype, g.payload = linkEthernet, header, typ, payload
-	g.toNetwork, g.toNetworkNoSNAP, g.labels = 0, snapLength, 0
+	g.toNetwork, g.toNetworkNoSNAP, g.labels, g.carried = 0, snapLength, 0, false
 }
 
 // vxlan tests for VXLAN, whose header of 8 bytes carries Ethernet.

@@ -35,6 +35,21 @@ func Budget(tb testing.TB, normal int) int {
 	return n
 }
 
+// Inner are expressions about packets that packets carry: those that people write, and those that
+// are likely to show bugs.
+var Inner = []string{
+	"inner host 10.0.0.1", "inner tcp port 443", "inner inner ip", "inner not ip", "not inner ip", "inner (ip or ip6)",
+	"udp port 4789 and inner (tcp and port 80)", "vxlan 5 and inner host 10.0.0.1", "inner vxlan 5", "inner (vxlan and inner host 1.2.3.4)",
+	"inner vlan", "inner (vlan 7 and ip)", "inner (vlan and vlan and ip)", "inner mpls", "inner (mpls and ip)", "inner pppoes", "inner (pppoes and ip6)",
+	"inner (geneve and ip)", "inner (geneve 5 and geneve) or vxlan", "inner ether host 02:00:00:00:00:01", "inner not ether host 02:00:00:00:00:01",
+	"inner ether[0] = 2", "inner ether[12:2] = 0x800", "inner byte 0 = 2", "inner not byte 0 & 1", "inner (vlan and ether[0] = 2)", "inner (vlan and llc)",
+	"inner broadcast or multicast", "inner multicast", "inner llc", "inner stp or inner arp", "inner ip broadcast", "inner icmp6[0] = 5",
+	"inner tcp[13] & 2 != 0", "inner ip[0] + tcp[0] * 2 = 3 or inner len > 100", "inner protochain 6", "inner port 80 or not inner port 53",
+	"inner inner inner inner ip", "inner inner inner inner inner ip", "inner (ip and inner (ip6 and inner tcp))", "vlan and inner ip", "inner ip or vlan",
+	"tcp and inner ip or inner tcp", "less 60 or inner host 1.2.3.4", "inner less 100", "inner", "inner and ip", "inner 5", "inner host 1.2.3.4 or 10.0.0.1",
+	"inner port (80 or 443)", "port (80 or inner 443)", "inner (ip", "inner inbound", "inner ifindex 1", "inner vxlan and vxlan", "vxlan and inner vxlan and ip",
+}
+
 // Corners are expressions that people write, and expressions that are likely to show bugs.
 var Corners = []string{
 	"", "ip", "host 192.0.2.1", "net 10.0.0.0/8", "tcp port 443", "tcp port 22 or 80", "port 53 and not host 1.2.3.4 and 10.0.0.1",

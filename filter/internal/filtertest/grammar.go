@@ -49,6 +49,26 @@ func (g Grammar) Contradiction(depth int) string {
 	return g.maybe(3, "not ") + "(" + g.Contradiction(depth-1) + g.pick(" and ", " or ") + g.Contradiction(depth-1) + ")"
 }
 
+// Inner returns an expression about packets that packets carry.
+func (g Grammar) Inner(depth int) string {
+	some := func() string {
+		switch {
+		case depth > 0 && g.IntN(4) == 0:
+			return "(" + g.Inner(depth-1) + ")"
+		case g.IntN(3) == 0:
+			return g.operand(0)
+		case g.IntN(3) == 0:
+			return "(" + g.Contradiction(1) + ")"
+		}
+		return "(" + g.Expression(0) + ")"
+	}
+	text := g.maybe(4, "not ") + "inner " + g.maybe(4, "not ") + g.maybe(6, "inner ") + some()
+	if g.IntN(2) == 0 {
+		text += g.pick(" and ", " or ") + g.maybe(4, "not ") + g.maybe(2, "inner ") + some()
+	}
+	return text
+}
+
 func (g Grammar) operand(depth int) string {
 	switch {
 	case depth > 0 && g.IntN(4) == 0:

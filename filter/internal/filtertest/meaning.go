@@ -21,6 +21,7 @@ type Meaning struct {
 	VLANAware bool
 	Fragments bool
 	Sets      map[string]Elements
+	VXLANPort uint16
 
 	tree syntax.Expr
 }
@@ -50,6 +51,7 @@ func (m *Meaning) Matches(pkt []byte, wireLen uint32) (matches bool) {
 		}
 	}
 	w.place = outermost(m.Link, shift)
+	w.packet = w.first(shift)
 	return w.expr(m.tree, true)
 }
 
@@ -81,17 +83,20 @@ type walk struct {
 	pkt     []byte
 	wireLen uint32
 	place   place
+	packet  packet // what the place is in: see inner.go
 }
 
 // A place is the position of the next test of the text. vlan, mpls, pppoes, vxlan and geneve move
 // it for all tests after them, whether they matched or not: it depends on the text alone. Only the
 // position of the frame in a tunnel depends on the packet: without the tunnel it is nowhere.
 type place struct {
-	kind              string // of the header before: ethernet, ppp, cooked, cooked2, raw, loopback
-	header, typ, body uint64 // the position of that header, of its type and of its payload
-	labels            int    // MPLS labels passed; body is behind them
-	noEthernet        bool   // Geneve carries another protocol: then header and body are the same
-	withoutSNAP       uint64 // from body to the header after 802.2
+	kind              string  // of the header before: ethernet, ppp, cooked, cooked2, raw, loopback
+	header, typ, body uint64  // the position of that header, of its type and of its payload
+	labels            int     // MPLS labels passed; body is behind them
+	noEthernet        bool    // Geneve carries another protocol: then header and body are the same
+	withoutSNAP       uint64  // from body to the header after 802.2
+	given             *uint32 // the type of what inner looks at, whose header may have none
+	bare              bool    // inner looks at a packet without an Ethernet header
 }
 
 func outermost(l headers.Link, shift uint32) place {
@@ -122,7 +127,13 @@ func (w *walk) number(at uint64, size int) uint32 {
 // link returns a number in the header before; net one behind it and its labels.
 func (w *walk) link(offset uint64, size int) uint32 { return w.number(w.place.header+offset, size) }
 func (w *walk) net(offset uint64, size int) uint32  { return w.number(w.place.body+offset, size) }
-func (w *walk) typeField() uint32                   { return w.number(w.place.typ, 2) }
+
+func (w *walk) typeField() uint32 {
+	if w.place.given != nil {
+		return *w.place.given
+	}
+	return w.number(w.place.typ, 2)
+}
 
 // ipv4Body returns the position of the header behind an IPv4 header.
 func (w *walk) ipv4Body() uint64 { return w.place.body + uint64(w.net(0, 1)&0xf*4) }
@@ -139,6 +150,8 @@ func (w *walk) expr(x syntax.Expr, live bool) bool {
 		return left && right
 	case *syntax.Negation:
 		return !w.expr(x.X, live) && live
+	case *syntax.Inner:
+		return live && w.inner(x.X)
 	case *syntax.Special:
 		if x.At.Kind == syntax.KindEncap {
 			return w.encap(x, live)
@@ -159,7 +172,7 @@ func (w *walk) encap(s *syntax.Special, live bool) (found bool) {
 	switch syntax.Encap(s.At.Num) {
 	case syntax.EncapVLAN:
 		found = live && isTag(w.typeField()) && (!s.Has || argument(w.net(0, 2)&0xfff))
-		p.typ, p.body = p.typ+4, p.body+4
+		p.typ, p.body, p.given = p.typ+4, p.body+4, nil
 	case syntax.EncapMPLS:
 		switch {
 		case !live:
@@ -207,7 +220,8 @@ func (w *walk) tunnel(port, mask, value uint32, s *syntax.Special, live bool) (a
 	}
 	is := func(udp uint64) bool {
 		at = udp + 8
-		return w.number(udp+2, 2) == port && w.number(at, 1)&mask == value && (!s.Has || w.number(at+4, 4)>>8 == s.Arg)
+		to := w.number(udp+2, 2)
+		return (to == port || port == 4789 && w.VXLANPort != 0 && to == uint32(w.VXLANPort)) && w.number(at, 1)&mask == value && (!s.Has || w.number(at+4, 4)>>8 == s.Arg)
 	}
 	if w.linkIs(0x800) && w.net(9, 1) == 17 && w.firstFragment() && is(w.ipv4Body()) {
 		return at, true

@@ -41,7 +41,7 @@ func (w *walk) present(a syntax.Arith) bool {
 	case *syntax.Load:
 		switch a.Proto {
 		case syntax.ProtoLink:
-			return w.present(a.Offset)
+			return w.present(a.Offset) && !w.place.bare
 		case syntax.ProtoICMP6:
 			return w.present(a.Offset) && w.linkIs(0x86dd) && w.net(6, 1) == 58
 		case syntax.ProtoIP, syntax.ProtoARP, syntax.ProtoRARP, syntax.ProtoATALK, syntax.ProtoDECNET, syntax.ProtoSCA,
@@ -125,6 +125,9 @@ func (w *walk) special(s *syntax.Special) bool {
 	case syntax.KindIfindex:
 		return w.number(4, 4) == s.Arg
 	case syntax.KindByte:
+		if w.place.bare {
+			return false
+		}
 		v := w.number((w.place.header+uint64(s.Arg))&0xffffffff, 1)
 		switch s.Op {
 		case '=':

@@ -168,8 +168,15 @@ func PacketsOf(l headers.Link) [][]byte {
 	if l == headers.Ethernet {
 		return Packets()
 	}
-	var out [][]byte
-	for _, f := range Packets() {
+	return behind(l, Packets())
+}
+
+// behind puts the first header of a link type in place of Ethernet's, if it is another one.
+func behind(l headers.Link, frames [][]byte) (out [][]byte) {
+	if l == headers.Ethernet {
+		return frames
+	}
+	for _, f := range frames {
 		if len(f) < 14 || f[12] == 0x81 || f[12] == 0x88 && f[13] == 0xa8 || f[12] == 0x91 {
 			continue
 		}

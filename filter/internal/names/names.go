@@ -29,6 +29,8 @@ func Resolve(x syntax.Expr, r Resolver) {
 		Resolve(x.Y, r)
 	case *syntax.Negation:
 		Resolve(x.X, r)
+	case *syntax.Inner:
+		Resolve(x.X, r)
 	case *syntax.Primitive:
 		identifier{x, r}.resolve()
 	}

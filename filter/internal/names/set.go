@@ -62,6 +62,8 @@ func (r *setResolver[S]) resolve(x syntax.Expr) {
 		r.resolve(x.Y)
 	case *syntax.Negation:
 		r.resolve(x.X)
+	case *syntax.Inner:
+		r.resolve(x.X)
 	case *syntax.Primitive:
 		if x.At.Kind == syntax.KindSet {
 			r.primitive(x)

@@ -129,6 +129,8 @@ func (p *parser) element(at place, q Qualifier) element {
 		return element{found: foundID, expr: p.identifier(q), qual: q}
 	case at&termOK == 0:
 		p.unexpected(t)
+	case t.Kind == KindInner:
+		return p.inner()
 	}
 	return p.term(at)
 }
@@ -146,6 +148,14 @@ func (p *parser) negate(at place, q Qualifier) element {
 		e.found = foundID
 	}
 	return element{found: e.found, expr: n, qual: e.qual}
+}
+
+// inner reads "inner" and its operand. An identifier after it inherits no qualifiers: in "inner
+// host a or b" it would not be clear in which packet b is looked for.
+func (p *parser) inner() element {
+	at := p.next()
+	e := p.element(termOK, undefined)
+	return element{expr: &Inner{At: at, X: p.boolean(e, undefined)}, qual: undefined}
 }
 
 // parenthesis reads the content of parentheses: tests as in "(tcp or udp)", identifiers as in "(80

@@ -37,6 +37,7 @@ const (
 	KindEncap                 // vlan, mpls, pppoed, pppoes, geneve, vxlan; Num is an Encap
 	KindLLC                   // llc
 	KindIfindex               // ifindex
+	KindInner                 // inner
 	KindRefused               // a word of libpcap that this compiler refuses; see refusals
 	KindSet                   // @ and the name of a set
 )

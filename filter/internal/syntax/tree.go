@@ -2,7 +2,8 @@ package syntax
 
 import "net/netip"
 
-// Expr is a boolean expression: *Logical, *Negation, *Primitive, *Protocol, *Relation or *Special.
+// Expr is a boolean expression: *Logical, *Negation, *Inner, *Primitive, *Protocol, *Relation or
+// *Special.
 type Expr any
 
 // Logical is "x and y" or "x or y".
@@ -13,6 +14,12 @@ type Logical struct {
 
 // Negation is "not x".
 type Negation struct{ X Expr }
+
+// Inner is "inner x": x holds for a packet that the packet carries, at any depth.
+type Inner struct {
+	At Token
+	X  Expr
+}
 
 // Qualifier is the context of an identifier: "tcp src port".
 type Qualifier struct {

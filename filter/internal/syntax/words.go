@@ -21,7 +21,7 @@ var keywords = map[string]keyword{
 	"vlan": {KindEncap, uint32(EncapVLAN)}, "mpls": {KindEncap, uint32(EncapMPLS)},
 	"pppoed": {KindEncap, uint32(EncapPPPoED)}, "pppoes": {KindEncap, uint32(EncapPPPoES)},
 	"geneve": {KindEncap, uint32(EncapGeneve)}, "vxlan": {KindEncap, uint32(EncapVXLAN)}, "llc": {kind: KindLLC},
-	"ifindex": {kind: KindIfindex},
+	"ifindex": {kind: KindIfindex}, "inner": {kind: KindInner},
 }
 
 // protocols are the words that can be a test, a qualifier, or indexed. All names of link layers

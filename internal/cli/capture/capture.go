@@ -54,6 +54,8 @@ const captureExamples = `  xdpcap -i eth0                                print p
                                                 only what matches, chosen in the kernel
   xdpcap -i any --except lo 'port 53'           on every interface, also those that come later
   xdpcap -i eth0 --verdict drop                 what the XDP program that runs there drops
+  xdpcap -i eth0 --rx-capture entry --verdict drop
+                                                the same, as it came in
   xdpcap -i eth0 --slower-than 5us -v           packets for which that program ran so long
   xdpcap -i eth0 --drops -w lost.pcapng         what the stack throws away, and why
   xdpcap -i eth0 -s 128 -c 1000 -w heads.pcapng

@@ -125,7 +125,8 @@ func (o *Options) explainNoProgram(err error, flags *pflag.FlagSet) error {
 // checkHooks reads --rx-capture, and refuses what is not known at these hooks.
 func (o *Options) checkHooks(given func(flag string) bool) error {
 	// Only an exit has a verdict, a reason and a run time, or a packet as it leaves the program.
-	if (given("verdict") || given("slower-than") || given("reason-map") && !o.session.StackDrops || o.sample.verdicts != nil || o.filterAt == "exit" || o.recorder.atExit != needNothing) &&
+	byEnd := given("verdict") || given("slower-than") || o.sample.verdicts != nil || given("reason") && !o.session.StackDrops
+	if (byEnd || given("reason-map") && !o.session.StackDrops || o.filterAt == "exit" || o.recorder.atExit != needNothing) &&
 		!given("rx-capture") && o.session.HookMap == "" {
 		o.hookNames = []string{"exit"}
 	}
@@ -138,13 +139,11 @@ func (o *Options) checkHooks(given func(flag string) bool) error {
 			o.session.Hooks = append(o.session.Hooks, h)
 		}
 	}
-	slices.Sort(o.session.Hooks) // the order in which a packet passes them
-	exits := slices.Contains(o.session.Hooks, capture.Exit)
+	slices.Sort(o.session.Hooks)                                     // the order in which a packet passes them
+	exits := byEnd || slices.Contains(o.session.Hooks, capture.Exit) // or their entries wait for them
 	switch {
 	case o.session.SlowerThan > capture.MaxRunTime:
 		return frame.CheckSlowerThan(o.session.SlowerThan)
-	case given("slower-than") && !exits:
-		return errors.New("--slower-than: only packets that leave a program have a run time: add --rx-capture exit")
 	case given("reason-map") && !exits && !o.session.StackDrops:
 		return errors.New("--reason-map: only packets that leave a program have its reason: add --rx-capture exit")
 	case o.at == capture.AtIngress.String() && len(o.session.Hooks) > 0:

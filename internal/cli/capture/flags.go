@@ -82,7 +82,7 @@ func (o *Options) whereFlags() []frame.Flag {
 			Help:   "where several programs run, trace this one: `NAME`, id or all; also the id of one in a devmap or cpumap",
 			Dialog: frame.Dialog{Place: 1, Label: "Program", Look: extcap.RunningPrograms}},
 		{Name: "rx-capture", Value: (*frame.List)(&o.hookNames), Words: []string{"entry", "exit"}, List: true,
-			Help: "where an XDP program runs, take packets as they enter it (`entry`, the default), as they leave it (exit), or both (entry,exit)",
+			Help: "where an XDP program runs, take packets as they enter it (`entry`, the default), as they leave it (exit), or both (entry,exit); with --verdict, --slower-than or --reason only those of the packets that these keep",
 			Dialog: frame.Dialog{Place: 0, Label: "Where an XDP program runs", Choices: []frame.Choice{
 				{Word: "", Label: "packets that enter it"}, {Word: "exit", Label: "packets that leave it, with their verdict"}, {Word: "entry,exit", Label: "both"}}}},
 		{Name: "hook", Value: (*frame.Name)(&o.session.HookMap), Settings: frame.Wiresharks, Rivals: []string{"interface"},
@@ -113,7 +113,7 @@ func (o *Options) packetFlags() []frame.Flag {
 		{Name: "drops", Value: &o.session.StackDrops,
 			Help: "instead of what the interface receives: take the packets that the network stack throws away later, with the kernel's reason and function; -i any takes those of all interfaces of this network namespace"},
 		{Name: "reason", Value: (*frame.List)(&o.session.Reasons), Complete: completeReason,
-			Help: "with --drops: keep only packets that are thrown away for these `reasons`: NO_SOCKET,SOCKET_RCVBUFF"},
+			Help: "with --drops: keep only packets that are thrown away for these `reasons`: NO_SOCKET,SOCKET_RCVBUFF; with --reason-map: those that the XDP program drops for its own reasons of these names or numbers"},
 		o.filter.FragmentsFlag(),
 		{Name: "filter-at", Value: &o.filterAt, Default: "entry", Words: []string{"entry", "exit"},
 			Help: "filter packets as they enter the XDP program (`entry`), or as they leave it (exit)",

@@ -96,7 +96,7 @@ func Metrics(transport capture.Transport, started time.Time) metrics.Set[capture
 	}{
 		{"seen_packets", "Packets that reached the hook.", func(a capture.Account) uint64 { return a.Seen }},
 		{"filtered_out_packets", "Packets that the filter did not match.", func(a capture.Account) uint64 { return a.FilteredOut }},
-		{"undecided_packets", "Those of the packets filtered out that are later fragments, of which --fragments has not seen the first one.", func(a capture.Account) uint64 { return a.Undecided }},
+		{"undecided_packets", "Those of the packets filtered out that could not be decided: later fragments of which --fragments has not seen the first one, and packets at the entry of an XDP program whose exit was not seen.", func(a capture.Account) uint64 { return a.Undecided }},
 		{"not_sampled_packets", "Packets that sampling passed over, or that came after -c was reached.", func(a capture.Account) uint64 { return a.NotSampled }},
 		{"not_recorded_packets", "Packets that a recorder had in memory and overwrote before it wrote them.", func(a capture.Account) uint64 { return a.NotRecorded }},
 		{"lost_packets", "Packets that found their ring full, or that the output did not take.", func(a capture.Account) uint64 { return a.Lost }},

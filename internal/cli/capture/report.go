@@ -123,7 +123,7 @@ func writeCounts(out io.Writer, a capture.Account, what string) {
 		frame.Say(out, "at least %d more packets, which the interface has counted, did not pass the hook", a.PassedBy)
 	}
 	if a.Undecided > 0 {
-		frame.Say(out, "%d of the packets filtered out are fragments whose first one was not seen", a.Undecided)
+		frame.Say(out, "%d of the packets filtered out could not be decided: the first fragment, or the exit of the XDP program, was not seen", a.Undecided)
 	}
 	if a.NotRecorded > 0 {
 		frame.Say(out, "%d of the packets not sampled were in memory and not recorded", a.NotRecorded)

@@ -49,7 +49,8 @@ var rules = []rule{
 		"--fragments lets the filter decide about fragments, and there is no filter: add one, or omit it"},
 
 	// What the stack throws away has passed no hook of an interface.
-	{[]string{"reason"}, not(throwsAway), "--reason chooses among the packets that the stack throws away: add --drops"},
+	{[]string{"reason"}, func(o *Options) bool { return !throwsAway(o) && o.session.ReasonMap == "" },
+		"--reason chooses among the packets that the stack throws away, or that an XDP program drops: add --drops or --reason-map"},
 	{[]string{"except", "reason-map"}, func(o *Options) bool { return throwsAway(o) && o.pattern() != "" },
 		"--drops -i %i and --%s: this flag is for named interfaces or their XDP programs: omit it, or name the interfaces, each with its own -i"},
 	{notWithDrops, throwsAway,

@@ -108,8 +108,6 @@ func (o *Options) checkSampling(given func(flag string) bool) error {
 		return errors.New("--sample 0: must be at least 1, which is every packet")
 	case s.verdicts == nil && !s.auto:
 		return nil
-	case s.verdicts != nil && given("rx-capture") && !slices.Equal(o.hookNames, []string{"exit"}):
-		return fmt.Errorf("--sample %s and --rx-capture %s: packets are chosen at the entry, before they have a verdict: say --rx-capture exit", s, strings.Join(o.hookNames, ","))
 	}
 	for i := range o.Targets {
 		if t := &o.Targets[i]; !t.HasWeights() {

@@ -11,7 +11,7 @@ func (o *Options) sessionOptions() capture.Options {
 	if o.filter.Program != nil {
 		s.FilterProgram = o.filter.Program.Instructions
 	}
-	s.Fragments = o.filter.Fragments
+	s.Fragments, s.VXLANPort = o.filter.Fragments, o.filter.VXLANPort()
 	s.Hash = o.printing.Verbose > 0
 	s.SnapLen, s.HeadersOnly, s.Payload = int(o.snapLen.Bytes), o.snapLen.headers, int(o.snapLen.payload)
 	s.Count = o.Count

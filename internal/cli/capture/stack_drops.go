@@ -21,6 +21,9 @@ func completeReason(cmd *cobra.Command, args []string, word string) ([]string, c
 
 // checkStackDrops refuses flags that do not go with --drops.
 func (o *Options) checkStackDrops(given func(flag string) bool) error {
+	if given("reason") && len(o.session.Reasons) == 0 {
+		return errors.New("--reason: the list is empty")
+	}
 	if !o.session.StackDrops {
 		if o.recorder.needsReason {
 			return errors.New("--trigger reason is about packets that the stack throws away: add --drops")
@@ -28,8 +31,6 @@ func (o *Options) checkStackDrops(given func(flag string) bool) error {
 		return nil
 	}
 	switch {
-	case given("reason") && len(o.session.Reasons) == 0:
-		return errors.New("--reason: the list is empty")
 	case given("reason") && given("reason-map"):
 		return errors.New("--reason and --reason-map: --reason keeps no packet that an XDP program drops: omit one of them")
 	case o.sample.verdicts != nil:

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"strings"
 
@@ -24,8 +25,9 @@ type Options struct {
 	File        string   // -F
 	ProgramFile string   // --filter-file
 	VLANAware   bool
-	Fragments   bool       // as --fragments asks for
-	SetFiles    []string   // of --filter-set, NAME=FILE
+	Fragments   bool     // as --fragments asks for
+	SetFiles    []string // of --filter-set, NAME=FILE
+	vxlanPort   uint32
 	Netmask     net.IPMask // for "ip broadcast" in files; nil = not known
 	OneNetmask  bool       // also for interfaces whose netmask a file says
 
@@ -48,12 +50,22 @@ func (o *Options) Flags() []frame.Flag {
 		o.SetFlag(),
 		{Name: "vlan-aware", Value: &o.VLANAware, Help: "let the filter also match after one or two VLAN tags",
 			Dialog: frame.Dialog{Place: 6, Label: "Filter also after VLAN tags"}},
+		o.VXLANPortFlag(),
 		{Name: "dump-code", Letter: "d", Value: &o.Dump, Help: "print the compiled filter and end; -dd as C, -ddd as numbers"},
 		{Name: "ebpf", Value: &o.ebpf, Help: "with -d, print the eBPF that the filter becomes"},
 		{Name: "no-optimize", Letter: "O", Value: &o.unoptimised,
 			Help: "with -d, print the filter before the optimiser made it shorter; it chooses the same packets"},
 	}
 }
+
+// VXLANPortFlag is the flag --vxlan-port.
+func (o *Options) VXLANPortFlag() frame.Flag {
+	return frame.Flag{Name: "vxlan-port", Value: &o.vxlanPort,
+		Help: "let vxlan and inner in the filter also expect VXLAN at this UDP `port`"}
+}
+
+// VXLANPort is the port of --vxlan-port; 0 = none.
+func (o *Options) VXLANPort() uint16 { return uint16(o.vxlanPort) }
 
 // Read finds the expression or program in arguments and files, and reads the sets. The end of the
 // context ends the wait for a file that is a pipe.
@@ -76,6 +88,10 @@ func (o *Options) Read(ctx context.Context) (err error) {
 		return fmt.Errorf("a filter is given %s: give only one", strings.Join(from, " and "))
 	case o.VLANAware && o.ProgramFile != "":
 		return errors.New("--vlan-aware is for expressions: the program of --filter-file decides itself where it looks")
+	case o.vxlanPort > math.MaxUint16:
+		return fmt.Errorf("--vxlan-port %d is no UDP port: they end at 65535", o.vxlanPort)
+	case o.vxlanPort != 0 && o.ProgramFile != "":
+		return errors.New("--vxlan-port is for expressions: the program of --filter-file decides itself where it looks")
 	case o.ebpf && o.Dump == 0:
 		return errors.New("--ebpf goes with -d")
 	case o.File != "":
@@ -126,7 +142,7 @@ func (o *Options) Print(out io.Writer, snapLen int64, outbound bool) error {
 	prog := o.Program
 	if prog == nil {
 		var err error
-		prog, err = filter.Compile(o.Text, filter.Options{SnapLen: int(snapLen), Sets: o.Sets.Known(), VLANAware: o.VLANAware, Fragments: o.Fragments, Netmask: o.Netmask, Outbound: outbound, Unoptimised: o.unoptimised})
+		prog, err = filter.Compile(o.Text, filter.Options{SnapLen: int(snapLen), Sets: o.Sets.Known(), VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort(), Netmask: o.Netmask, Outbound: outbound, Unoptimised: o.unoptimised})
 		if err != nil {
 			return fmt.Errorf("filter expression: %w", err)
 		}
@@ -163,7 +179,7 @@ func (o *Options) Matchers() (*Matchers, error) {
 	if err := o.Sets.OnlyFiles(); err != nil {
 		return nil, err
 	}
-	return newMatchers(o.Text, filter.Options{Sets: o.Sets.Known(), VLANAware: o.VLANAware, Fragments: o.Fragments, Netmask: o.Netmask}, o.OneNetmask)
+	return newMatchers(o.Text, filter.Options{Sets: o.Sets.Known(), VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort(), Netmask: o.Netmask}, o.OneNetmask)
 }
 
 // PrintFor is Print for what -Q chooses, which decides about inbound and outbound.
@@ -201,7 +217,7 @@ func (o *Options) Compile(iface string, d capture.Direction) (received, sent *fi
 	if err != nil {
 		return nil, nil, err
 	}
-	of := filter.Options{Sets: o.Sets.Known(), VLANAware: o.VLANAware, Fragments: o.Fragments, Outbound: d == capture.Out}
+	of := filter.Options{Sets: o.Sets.Known(), VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort(), Outbound: d == capture.Out}
 	if of.Netmask, err = ifi.Netmask(); err != nil {
 		return nil, nil, err
 	}

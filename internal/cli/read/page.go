@@ -50,7 +50,7 @@ func chosenBy(flags *pflag.FlagSet, filter string) string {
 	var all []string
 	flags.Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "packet-count", "skip", "from", "to", "interface", "verdict", "reason", "slower-than", "lost", "fragments", "vlan-aware", "filter-file":
+		case "packet-count", "skip", "from", "to", "interface", "verdict", "reason", "slower-than", "lost", "fragments", "vlan-aware", "vxlan-port", "filter-file":
 			all = append(all, frame.FlagName(f)+" "+f.Value.String())
 		}
 	})

@@ -73,7 +73,8 @@ func New(p *frame.Process) *cobra.Command {
 			Help: "where several programs run, trace this one: `NAME` or id"})
 	frame.AddFlags(cmd, "What",
 		o.filter.SetFlag(),
-		frame.Flag{Name: "vlan-aware", Value: &o.filter.VLANAware, Help: "let the filter also match after one or two VLAN tags"})
+		frame.Flag{Name: "vlan-aware", Value: &o.filter.VLANAware, Help: "let the filter also match after one or two VLAN tags"},
+		o.filter.VXLANPortFlag())
 	frame.AddFlags(cmd, "When",
 		frame.Flag{Name: "duration", Value: &o.duration, Help: "end after this `time`: 10s or just 10, 5m, 1h"})
 	frame.AddFlags(cmd, "Output",

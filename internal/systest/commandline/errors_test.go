@@ -60,8 +60,8 @@ func TestErrors(t *testing.T) {
 	flags := []errorTest{ // errors that do not depend on the kernel
 		{"-i rx0 --verdict lost", []string{`--verdict: verdict "lost": must be aborted, drop, pass, tx, redirect, or a number`}},
 		{"-i rx0 --rx-capture inside", []string{`--rx-capture: hook "inside": must be entry or exit`}},
-		{"-i rx0 --rx-capture entry --verdict drop", []string{"verdicts are known only at a program's exit"}},
-		{"-i rx0 --rx-capture entry --slower-than 5us", []string{"--slower-than: only packets that leave a program have a run time: add --rx-capture exit"}},
+		{"-i rx0 --rx-capture entry --reason-map m", []string{"--reason-map: only packets that leave a program have its reason: add --rx-capture exit"}},
+		{"-i rx0 --reason-map m --reason=", []string{"--reason: the list is empty"}},
 		{"-i rx0 --slower-than 0", []string{"--slower-than 0: must be a time above zero"}},
 		{"-i rx0 --slower-than 5", []string{"--slower-than 5s: must be at most 4.294967295s: give it a unit, as in 5us"}},
 		{"--hook /none --slower-than 5us", []string{"--slower-than and --hook: a hook map has no run times: trace the program that calls it, with -i"}},
@@ -74,7 +74,6 @@ func TestErrors(t *testing.T) {
 		{"-i rx0 --sample lost=1", []string{`--sample lost=1: "lost=1": must be a verdict and a number, as in drop=1,pass=1000; verdicts are aborted, drop, pass, tx, redirect`}},
 		{"-i rx0 --sample drop=1,drop=2", []string{"drop has two numbers"}},
 		{"-i rx0 --sample drop=x", []string{`"drop=x": must be a positive whole number`}},
-		{"-i rx0 --sample drop=1 --rx-capture entry,exit", []string{"--sample drop=1 and --rx-capture entry,exit: packets are chosen at the entry, before they have a verdict", "say --rx-capture exit"}},
 		{"-i rx0 --sample drop=1 -Q out", []string{"sent packets have no verdict"}},
 		{"-i rx0 --serve :0 --format json", []string{"--format json: packets are sent as pcapng or pcap: omit it, or choose one of these"}},
 		{"-i rx0 --sample drop=1 --rx-capture exit -w tcp://127.0.0.1:9 --format pcap", []string{"a pcap stream cannot record how many packets each one stands for: write pcapng"}},

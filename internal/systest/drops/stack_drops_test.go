@@ -255,7 +255,7 @@ func TestStackDropsMistakes(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	systest.CheckRefused(t, pair, map[string]string{
 		"drops --flows -1":                                           "xdpcap: --flows -1: must be 0 or more\n",
-		"-i lo --reason NO_SOCKET":                                   "--reason chooses among the packets that the stack throws away: add --drops",
+		"-i lo --reason NO_SOCKET":                                   "--reason chooses among the packets that the stack throws away, or that an XDP program drops: add --drops or --reason-map",
 		"-i lo --drops --reason no_soket":                            `reason "no_soket": this kernel has none of that name: did you mean NO_SOCKET?`,
 		"-i lo --drops --reason=":                                    "--reason: the list is empty",
 		"-i lo --drops -Q out":                                       "--drops and --direction: this flag is for packets at the interface, not for those that the stack throws away: omit it, or --drops",

@@ -108,7 +108,7 @@ func TestReadLikeTcpdump(t *testing.T) {
 	}
 }
 
-// --vlan-aware, -F and -d are the capture's.
+// --vlan-aware, --vxlan-port, -F and -d are the capture's.
 func TestReadFilterFlags(t *testing.T) {
 	t.Parallel()
 	file := systest.WriteSample(t, systest.PlainSource).Path
@@ -124,6 +124,13 @@ func TestReadFilterFlags(t *testing.T) {
 	}
 	if got, want := systest.MustRead(t, "-ddd", file, "icmp"), systest.OutputOf(t, "tcpdump", "-y", "EN10MB", "-s", "262144", "-ddd", "icmp"); got != want {
 		t.Errorf("-ddd: %s", got)
+	}
+	port := "jeq      #0x1388" // 5000
+	if got := systest.MustRead(t, "-d", "--vxlan-port", "5000", file, "inner ip"); !strings.Contains(got, port) {
+		t.Errorf("-d --vxlan-port 5000: no %s in:\n%s", port, got)
+	}
+	if _, stderr, status := systest.RunRead(t, nil, "--vxlan-port", "70000", file, "inner ip"); status == 0 || !strings.Contains(stderr, "is no UDP port") {
+		t.Errorf("--vxlan-port 70000: status %d, %s", status, stderr)
 	}
 }
 

@@ -145,8 +145,8 @@ func TestPrometheus(t *testing.T) {
 	want := map[string]string{"xdpcap_capture_info " + s.Transport: "1"}
 	a := s.Interfaces[0].AccountKeys
 	for name, n := range map[string]uint64{
-		"seen_packets": a.Seen, "passed_by_packets": a.PassedBy, "filtered_out_packets": a.FilteredOut, "not_sampled_packets": a.NotSampled, "lost_packets": a.Lost,
-		"not_recorded_packets": a.NotRecorded, "not_taken_packets": a.NotTaken, "invalid_packets": a.Invalid, "captured_packets": a.Captured, "captured_bytes": a.Bytes,
+		"seen_packets": a.Seen, "passed_by_packets": a.PassedBy, "filtered_out_packets": a.FilteredOut, "undecided_packets": a.Undecided, "not_sampled_packets": a.NotSampled,
+		"lost_packets": a.Lost, "not_recorded_packets": a.NotRecorded, "not_taken_packets": a.NotTaken, "invalid_packets": a.Invalid, "captured_packets": a.Captured, "captured_bytes": a.Bytes,
 	} {
 		want["xdpcap_"+name+"_total rx0"] = fmt.Sprint(n)
 	}

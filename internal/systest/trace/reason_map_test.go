@@ -2,6 +2,7 @@ package trace_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,6 +74,56 @@ func TestReasonMap(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// --reason keeps the packets that the program drops for these reasons of its own: their exits, both
+// images, or the entries, which then have the reason.
+func TestReasonsChosen(t *testing.T) {
+	t.Parallel()
+	testnet.RequireFentry(t)
+	pair := testnet.MustPair(t, testnet.PairOptions{})
+	systest.AttachTarget(t, pair, testnet.Reasoning)
+	for i, test := range []struct {
+		args string
+		want []string // hooks and reasons
+	}{
+		{"--reason REASON_BLOCKED", []string{"fexit REASON_BLOCKED", "fexit REASON_BLOCKED"}},
+		{"--reason reason_no_backend,1007 --verdict drop", []string{"fexit 1007"}},
+		{"--reason 1007 --filter-at exit udp port 1007", []string{"fexit 1007"}},
+		{"--rx-capture entry,exit --reason REASON_NO_BACKEND,1007", []string{"fentry", "fexit REASON_NO_BACKEND", "fentry", "fexit 1007"}},
+		{"--rx-capture entry --reason REASON_BLOCKED --first 1", []string{"fentry REASON_BLOCKED"}},
+		{"--rx-capture entry --verdict aborted", []string{"fentry REASON_NO_BACKEND"}},
+	} {
+		if !testnet.Shared(i) {
+			continue
+		}
+		t.Run(test.args, func(t *testing.T) {
+			file := systest.TempFile(t)
+			p := systest.Listening(t, pair.Rx, nil, append([]string{"-i", pair.RxName, "--reason-map", "reasons", "-w", file, "--json"}, strings.Fields(test.args)...)...)
+			sendReasoned(t, pair)
+			s := systest.Account(t, p.Interrupt())
+			var got []string
+			for _, p := range systest.ReadTraced(t, file) {
+				text := p.Hook
+				for _, comment := range p.Comments {
+					if reason, ok := strings.CutPrefix(comment, "the program's reason: "); ok {
+						text += " " + reason
+					}
+				}
+				got = append(got, text)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if n := uint64(len(s.Interfaces) * len(reasoned)); s.Seen != n || s.Captured != uint64(len(test.want)) || s.Lost != 0 || s.Undecided != 0 {
+				t.Errorf("summary %+v", s.AccountKeys)
+			}
+		})
+	}
+	status, stderr := systest.Start(t, pair.Rx, nil, "-i", pair.RxName, "--reason-map", "reasons", "--reason", "BLOCKED", "-w", os.DevNull).Wait()
+	if status == 0 || !strings.Contains(stderr, `reason "BLOCKED": must be a number, or one of the names of`) || !strings.Contains(stderr, "REASON_NONE, REASON_BLOCKED, REASON_NO_BACKEND") {
+		t.Errorf("exit status %d: %s", status, stderr)
 	}
 }
 

@@ -55,9 +55,10 @@ func readRunTimes(t *testing.T, file string) (all []uint32) {
 	return all
 }
 
-// --slower-than keeps exactly the exits for which the program ran at least this long. It is a part
-// of the filter: sampling chooses among the remaining packets. A packet for which the program
-// should run for a moment may take long on a busy machine, and is rightly kept then.
+// --slower-than keeps exactly the packets for which the program ran at least this long. An entry
+// has the run time if exits are not recorded. It is a part of the filter: sampling chooses among
+// the remaining packets. A packet for which the program should run for a moment may take long on a
+// busy machine, and is rightly kept then.
 func TestSlowerThan(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
@@ -71,6 +72,7 @@ func TestSlowerThan(t *testing.T) {
 	}{
 		{"", []uint16{9, 10, 11, 12, 53, 443}, false},
 		{"--rx-capture entry,exit", []uint16{9, 10, 11, 12, 53, 443}, false},
+		{"--rx-capture entry --verdict pass", []uint16{53, 443}, false},
 		{"--verdict drop,pass", []uint16{9, 53, 443}, false},
 		{"--verdict tx udp port 11 or udp port 9", []uint16{11}, false},
 		{"--filter-at exit udp port 10", []uint16{10}, false},
@@ -98,10 +100,14 @@ func TestSlowerThan(t *testing.T) {
 				var ports []uint16
 				var times []uint32
 				exits, others := uint64(0), uint64(0)
+				timed := "fexit"
+				if strings.Contains(test.args, "--rx-capture entry ") {
+					timed = "fentry"
+				}
 				for _, p := range readSlow(t, file) {
-					if p.hook != "fexit" {
+					if p.hook != timed {
 						if others++; p.ran != 0 {
-							t.Errorf("a packet that does not leave the program has a run time: %+v", p)
+							t.Errorf("a packet before its exit, or one that is sent, has a run time: %+v", p)
 						}
 						continue
 					}
@@ -117,7 +123,7 @@ func TestSlowerThan(t *testing.T) {
 					n := uint64(len(frames))
 					switch own.Hook {
 					case "entry":
-						if own.Seen != n || own.Captured != n || others != n {
+						if own.Seen != n || own.Captured != exits || own.FilteredOut != n-exits || own.Undecided != 0 || timed == "fexit" && others != exits {
 							t.Errorf("the entry's account: %+v, %d in the file", own.AccountKeys, others)
 						}
 					case "exit":

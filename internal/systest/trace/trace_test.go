@@ -336,6 +336,8 @@ func TestTailCall(t *testing.T) {
 		want int
 	}{
 		{[]string{"--rx-capture", "entry,exit"}, 2},
+		{[]string{"--rx-capture", "entry,exit", "--verdict", "pass"}, 2}, // by the called program
+		{[]string{"--rx-capture", "entry", "--verdict", "drop"}, 0},
 		{[]string{"--rx-capture", "exit", "--filter-at", "exit", "vlan"}, 1}, // by the called program
 		{[]string{"--program", systest.ProgramID(t, called)}, 0},
 	} {
@@ -345,7 +347,7 @@ func TestTailCall(t *testing.T) {
 			t.Errorf("%v: %d packets, want %d", test.args, s.Captured, test.want)
 		}
 	}
-	if systest.Verdicts(t, called)[xdp.Pass] != 3 {
+	if systest.Verdicts(t, called)[xdp.Pass] != 5 { // one for each round
 		t.Error("the program was not called")
 	}
 }

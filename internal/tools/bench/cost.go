@@ -114,6 +114,9 @@ func (l *lab) captureCost(ctx context.Context, p *program, c *config, transport 
 	var opened closers
 	defer func() { err = errors.Join(err, opened.close()) }()
 	s := &subject{base: l.empty.Program(), frame: testnet.UDPFrame(c.size, 0), repeat: repeatFor(c.size, c.kept)}
+	if c.frame != nil {
+		s.frame = c.frame()
+	}
 	args, verdict := []string{"-i", rxName}, xdp.Pass
 	find := l.attached // the program is known once xdpcap has attached it
 	switch c.place {

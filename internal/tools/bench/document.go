@@ -188,7 +188,7 @@ func (r *results) printDrains(out io.Writer) {
 func (r *results) printCosts(out io.Writer) {
 	t := table{{"", ring, perf}}
 	for _, c := range configs {
-		if c.size == shortSize || c.place == atIngress {
+		if c.size == shortSize || c.place == atIngress || c.frame != nil {
 			name := c.what
 			if c.size != shortSize {
 				name += fmt.Sprintf(", %d bytes", wireSize(c.size))

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -134,6 +135,7 @@ type config struct {
 	args  []string
 	kept  float64 // the part of the packets that goes into a ring
 	place place
+	frame func() []byte // of the size; nil = a UDP datagram
 
 	// Whether the traffic's rate is also measured. If only the frame's size differs, it is among
 	// the tools.
@@ -158,6 +160,8 @@ const (
 	wholeName   = "whole packets"
 	sampleName  = "--sample 1000"
 	noMatchName = "filter that does not match"
+	innerName   = "filter with inner that does not match"
+	throughName = ", through VXLAN"
 	noTagsName  = "--vlan-restore=false"
 	ingressName = "--at tc"
 	egressName  = "-Q out: at egress"
@@ -183,6 +187,9 @@ var configs = []config{
 	{what: sampleName, size: shortSize, kept: 0.001, traffic: true, args: []string{"--sample", "1000"}},
 	{what: "filter that matches", size: shortSize, kept: 1, traffic: true, args: []string{"udp port 9999"}},
 	{what: noMatchName, size: shortSize, kept: 0, traffic: true, args: []string{"tcp port 443"}},
+	{what: innerName, size: shortSize, kept: 0, args: []string{"inner tcp port 443"}},
+	{what: noMatchName + throughName, size: vxlanSize, kept: 0, frame: vxlanFrame, args: []string{"tcp port 443"}},
+	{what: innerName + throughName, size: vxlanSize, kept: 0, frame: vxlanFrame, args: []string{"inner tcp port 443"}},
 	{what: noTagsName, size: shortSize, kept: 1, traffic: true, args: []string{"--vlan-restore=false"}},
 	{what: "--max-rate 1000", size: shortSize, kept: 0, traffic: true, args: []string{"--max-rate", "1000"}},
 	{what: "--hook: a program's hook map", size: shortSize, kept: 1, place: atHookMap},
@@ -196,6 +203,15 @@ var configs = []config{
 		args: []string{"--count", "--sizes", "--flows", "10", "--stats", "--latency"}},
 	{what: "--drops: thrown away", size: shortSize, kept: 1, place: atStack, args: []string{"--reason", thrownAwayFor}},
 	{what: "--drops: not thrown away", size: shortSize, kept: 0, place: atStack, args: []string{"--reason", thrownAwayFor}},
+}
+
+// vxlanSize is the size of vxlanFrame: a shortest frame, and 50 bytes of headers around it.
+const vxlanSize = shortSize + 50
+
+// vxlanFrame is a shortest frame inside VXLAN.
+func vxlanFrame() []byte {
+	header := []byte{8, 0, 0, 0, 0, 0, 5, 0}
+	return testnet.TxToRx().UDP(50000, 4789, append(header, testnet.UDPFrame(shortSize, 0)...))
 }
 
 // tools returns the runs of xdpcap that are compared with other tools.

@@ -135,6 +135,15 @@ func (r *results) promises() (all []promise) {
 		bounded(c.what+": added to XDP_DROP", "%.1f ns", most(c.limit),
 			r.cost(c.what, c.transport, shortSize), r.cost(countName, "", shortSize), countsAlone)
 	}
+	for _, c := range []struct {
+		through string
+		size    int
+		limit   float64
+	}{{"", shortSize, 15}, {throughName, vxlanSize, 60}} {
+		without := r.cost(noMatchName+c.through, r.preferred(), c.size)
+		add("inner"+c.through+": added to a filter without", "%.1f ns", most(c.limit),
+			r.cost(innerName+c.through, r.preferred(), c.size)-without)
+	}
 	for _, transport := range transports {
 		add(transport+": kernel cost at egress, of that at ingress", "%.2f x", most(1.1),
 			r.cost(egressName, transport, shortSize)/r.cost(wholeName, transport, shortSize))

@@ -61,14 +61,15 @@ var quickOnARM64 = []row{
 var more = []row{
 	{pkg: "capture", tests: `TestAlarm TestAlarmUnsure TestSilence TestInterrupted TestImmediate TestFilling
 		TestOpenChoosesRingsAgain TestRingsLater TestLossWithoutRing TestLossAtEnd TestSecondSession
-		TestBlindFromTheBeginning TestTracedHead TestPacketInsideAtEnd`},
+		TestBlindFromTheBeginning TestTracedHead TestPacketInsideAtEnd
+		TestEntryWithoutExit TestEntryInSeveralBuffers`},
 	{pkg: "capture/internal/ring", tests: `TestRingAlarm TestRingInterrupted TestRingLateCPU
 		TestRingExchange TestPerfRing TestPerfTransportCPUs TestSharedRing TestTransportAuto
 		TestRingsGone`},
 	{pkg: "capture", tests: `TestProgramLongest TestProgramSample TestProgramFirst TestProgramMaxRate
 		TestProgramFilter TestProgramHeaders TestProgramHeadersOfAnything TestHeadersOnly
 		TestHeadersCostNothing TestCompanions`},
-	{pkg: "capture", only: "6.1", tests: `TestProgramSampleFlows`},
+	{pkg: "capture", only: "6.1", tests: `TestProgramSampleFlows TestEntriesInterrupted`},
 	{pkg: "capture", only: "6.12", tests: `TestProgramFlowsAgreeWithGopacket TestCard TestCardUnstamped`},
 	{pkg: "capture", tests: `TestCardStampsSpareTheClock TestClockIsSet TestLowprecProgram TestLowprecPolls
 		TestLowprecOrder`},
@@ -76,11 +77,11 @@ var more = []row{
 		TestPatternsBelowOthers TestPastEgress TestPatternsBelowRefused TestBridgeAndPorts TestSlotReused TestAtAuto`},
 	{pkg: "capture", tests: `TestStackDropsOfProgram TestStackDropsOfProgramInterrupted TestStackDropsRedirect
 		TestStackDropsAbove TestStackDropsIPv6 TestStackDropsOfCards TestStackDropsInterrupted
-		TestStackDropsChosen TestStackDropsAfterXDP TestStackDropsFragments
+		TestStackDropsChosen TestStackDropsInner TestStackDropsAfterXDP TestStackDropsFragments
 		TestStackDropsWithoutHeader TestStackDropsTagged`},
 
 	{pkg: "filter/ebpf", tests: `FuzzTranslate TestInline TestKernel TestRandomPrograms TestLargePacket TestManyHosts
-		TestLongestProgram`},
+		TestLongestProgram TestInner`},
 
 	{pkg: "internal/meter", tests: `TestActionQueues TestProtocolsAgreeWithGopacket
 		TestFlowBounds TestFlowTraffic TestFlowOverflow TestHotPath TestLongestPath
@@ -144,7 +145,8 @@ var more = []row{
 	// Tracing.
 	{pkg: "internal/systest/trace", tests: `TestMapPrograms TestTraceChoices TestPairs TestTraceKilled TestDispatcher TestLoader
 		TestReplacedMain TestTraceAnotherXdpcap TestOutlet TestSlowerThan TestSlowerTrigger
-		TestReasonMap`},
+		TestReasonMap TestReasonsChosen TestImagesByVerdict
+		TestImagesNested`},
 	{pkg: "internal/systest/read", tests: `TestFollowTraced`},
 	{pkg: "internal/systest/streams", tests: `TestSFlowDiscards`},
 	{pkg: "internal/systest/trace", only: "6.1", tests: `TestTraceOneOfSeveral TestVerdictThenSampling`},
