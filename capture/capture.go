@@ -41,14 +41,13 @@ package capture
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/net/bpf"
 
-	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
+	"github.com/xdpcap/xdpcap/filter"
 )
 
 // A Name is the name of an address.
@@ -158,6 +157,11 @@ type Options struct {
 	// two VLAN tags.
 	Filter    string
 	VLANAware bool
+
+	// FilterSets are the sets that Filter may name: "host in @blocked" is in FilterSets["blocked"].
+	// They must be those of package filter/set, whose maps in the kernel all sources share. The
+	// caller closes them after the session.
+	FilterSets map[string]filter.Set
 
 	// VXLANPort is a UDP port at which the words vxlan and inner of the filter expect VXLAN, too;
 	// 0 = none. They always do at 4789, and inner at 8472.
@@ -320,35 +324,4 @@ func (o *Options) notice(err error) {
 	if o.Notice != nil && err != nil {
 		o.Notice(err)
 	}
-}
-
-// slotsPerHook is how many sources a hook can have where interfaces come and go; 0 = they do not.
-func (o *Options) slotsPerHook() int {
-	switch {
-	case !o.follows():
-		return 0
-	case slices.Contains(o.Hooks, Entry) && slices.Contains(o.Hooks, Exit):
-		return 2
-	}
-	return 1
-}
-
-// probe returns the options of the programs and their hooks.
-func (o *Options) probe() *probe.Options {
-	p := &probe.Options{
-		Interfaces: o.Interfaces, Patterns: o.Patterns, Except: o.Except, Comes: o.follows(), Filter: o.Filter, VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort, FilterProgram: o.FilterProgram,
-		At: o.At, NeedsXDP: o.needsXDP(), Mode: o.Mode, Direction: o.Direction,
-		HookMap: o.HookMap, Hooks: o.Hooks, Targets: o.Targets, StackDrops: o.StackDrops, Reasons: o.Reasons, ReasonMap: o.ReasonMap,
-		FilterAtExit: o.FilterAtExit, Sink: o.Sink, Stamp: o.Stamp, VLANRestore: o.VLANRestore, Hash: o.Hash,
-		SnapLen: o.SnapLen, HeadersOnly: o.HeadersOnly, Payload: o.Payload, Verdicts: o.Verdicts, TCVerdicts: o.TCVerdicts, SlowerThan: o.SlowerThan,
-		SampleFlows: o.SampleFlows, First: o.First, Sample: o.Sample, SampleVerdicts: o.SampleVerdicts, Adaptive: o.Adaptive, MaxRate: o.MaxRate,
-		Notice: o.notice,
-	}
-	if o.Companions != nil {
-		p.Companions = func(src Source) (first, last []*ebpf.ProgramSpec, err error) {
-			c, err := o.Companions(src)
-			return c.First, c.Last, err
-		}
-	}
-	return p
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/roster"
+	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/filter/set"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -34,6 +36,7 @@ var configurations = []struct {
 	{"heads", false, Options{SnapLen: 96}},
 	{"headers", true, Options{HeadersOnly: true, Payload: 64}},
 	{"filter", true, Options{Filter: "tcp port 443"}},
+	{"filter with sets", true, Options{Filter: "host in @any and port in @any or net in @any"}},
 	{"filter behind VLAN tags", false, Options{Filter: "tcp port 443", VLANAware: true}},
 	{"sample", false, Options{Sample: 10}},
 	{"sample flows", false, Options{SampleFlows: 10}},
@@ -150,11 +153,16 @@ func (table instructionTable) String() string {
 // interface; nil = at its XDP hook.
 func (table instructionTable) addAll(t *testing.T, pair *testnet.Pair, transport Transport, hooks []Hook) {
 	t.Helper()
+	empty, err := set.New("any", os.DevNull, set.OpenFile)
+	must(t, err)
+	defer empty.Close()
+	sets := map[string]filter.Set{"any": empty}
 	for _, c := range configurations {
 		if hooks != nil && !c.traced {
 			continue
 		}
 		o := c.options
+		o.FilterSets = sets
 		o.VLANRestore = VLANRestoreOff
 		o.Interfaces, o.Hooks, o.Transport = []string{pair.RxName}, hooks, transport
 		withHooks(t, pair, o, func(h probe.Hook) {

@@ -21,6 +21,8 @@ var (
 	// ErrNothing is the kind for an expression that matches no packet. If it contains inbound or
 	// outbound, it may match packets of the other direction.
 	ErrNothing = syntax.ErrNothing
+	// ErrNoSet is the kind for an expression with a set that Options.Sets does not have.
+	ErrNoSet = syntax.ErrNoSet
 )
 
 // Error is a fault in an expression: the faulty word, the reason, and a correction. Compile returns
@@ -31,7 +33,7 @@ type Error struct {
 	Word    string // the faulty word; empty at the end of Text, all of Text if it is no single word
 	Message string // the reason
 	Hint    string // the correction; may be empty
-	Kind    error  // ErrUnsupported, ErrInterface or ErrNothing; nil for all other errors
+	Kind    error  // ErrUnsupported, ErrInterface, ErrNothing or ErrNoSet; nil for all other errors
 }
 
 // Unwrap returns the kind.

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/net/bpf"
-
 	"github.com/xdpcap/xdpcap/filter"
 )
 
@@ -32,14 +30,9 @@ func ExampleCompile() {
 		fmt.Println(err)
 		return
 	}
-	vm, err := bpf.NewVM(prog)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	arp := []byte{12: 0x08, 13: 0x06, 41: 0}
-	fmt.Println(vm.Run(arp))
-	// Output: 262144 <nil>
+	fmt.Println(prog.Run(arp, 60))
+	// Output: 262144
 }
 
 func ExampleError_Caret() {

@@ -1,7 +1,7 @@
 // Package filter compiles pcap-filter(7) expressions to classic BPF, without cgo. Package
 // filter/ebpf translates the result, or any classic program, to eBPF.
 //
-//	prog, err := filter.CompileRaw("tcp port 443 and not host 192.0.2.1", filter.Options{})
+//	prog, err := filter.Compile("tcp port 443 and not host 192.0.2.1", filter.Options{})
 //
 // Expressions have their meaning in pcap-filter(7), on an Ethernet interface or on packets of
 // another link type (Options.LinkType). Its tests run from left to right. A packet that ends before
@@ -27,6 +27,8 @@
 //   - protochain skips eight headers at most. libpcap's has a loop, which the kernel refuses.
 //   - As in libpcap 1.11, vxlan is supported, and lldp and slow after ether proto; numbers that are
 //     too large for their field and invalid DECnet addresses are refused.
+//   - "host in @name", "net in @name" and "port in @name" test for the elements of a set, which
+//     libpcap does not have: see Options.Sets.
 //   - ip broadcast without a netmask is an error, as it is in libpcap where the netmask is unknown.
 //   - An expression of more than 16384 tests, or nested more than 2000 deep, is an error.
 //   - A program of more than MaxInstructions is an error here; libpcap passes it to the kernel,
@@ -61,6 +63,9 @@ type Options struct {
 	Outbound  bool       // compile for sent packets: outbound is true, inbound is false
 	VLANAware bool       // match after one or two VLAN tags, too, unless the expression names vlan
 
+	// Sets are those that the expression may name: "host in @blocked" is in Sets["blocked"].
+	Sets map[string]Set
+
 	// Fragments lets tests for ports see those of first fragments of IPv6, too. As in libpcap, they
 	// otherwise only see the ports right after IPv6's first header.
 	Fragments bool
@@ -88,18 +93,7 @@ func KnowsLinkType(number uint16) bool { return headers.LinkOf(number) != header
 // Compile turns an expression into a classic program. The empty expression matches every packet.
 // For a faulty expression it returns an *Error. Compile may be called concurrently if the Resolver
 // may. It takes as long as the Resolver does, which looks names up in files and in the DNS.
-func Compile(text string, o Options) ([]bpf.Instruction, error) {
-	raw, err := CompileRaw(text, o)
-	if err != nil {
-		return nil, err
-	}
-	prog, _ := bpf.Disassemble(raw) // x/net/bpf supports every instruction that CompileRaw emits
-	return prog, nil
-}
-
-// CompileRaw is Compile for callers that need the raw instructions, such as a listing or package
-// filter/ebpf.
-func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
+func Compile(text string, o Options) (prog *Program, err error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
@@ -109,33 +103,45 @@ func CompileRaw(text string, o Options) (prog []bpf.RawInstruction, err error) {
 	return prog, nil
 }
 
-// CompileBoth is CompileRaw for received packets and for sent packets; it ignores Options.Outbound.
+// CompileRaw is Compile for an expression without sets, which is classic BPF.
+func CompileRaw(text string, o Options) ([]bpf.RawInstruction, error) {
+	o.Sets = nil
+	prog, err := Compile(text, o)
+	if err != nil {
+		return nil, err
+	}
+	return prog.Instructions, nil
+}
+
+// CompileBoth is Compile for received packets and for sent packets; it ignores Options.Outbound.
 // If only one direction can match, because the expression contains inbound or outbound, the other
 // program matches no packet. Both programs may run concurrently.
-func CompileBoth(text string, o Options) (received, sent []bpf.RawInstruction, err error) {
+func CompileBoth(text string, o Options) (received, sent *Program, err error) {
 	o.Outbound = false
-	received, err = CompileRaw(text, o)
+	received, err = Compile(text, o)
 	if err != nil && !errors.Is(err, ErrNothing) {
 		return nil, nil, err
 	}
 	empty := err
 	o.Outbound = true
-	switch sent, err = CompileRaw(text, o); {
+	switch sent, err = Compile(text, o); {
 	case err == nil && empty != nil:
-		received = matchesNone()
+		received = MatchesNone()
 	case empty == nil && errors.Is(err, ErrNothing):
-		return received, matchesNone(), nil
+		return received, MatchesNone(), nil
 	}
 	return received, sent, err
 }
 
-func matchesNone() []bpf.RawInstruction { return []bpf.RawInstruction{{Op: cbpf.RetK}} }
-
 // compile runs the stages; each is a package. A stage raises a fault if the expression cannot be
 // compiled.
-func compile(text string, o Options) []bpf.RawInstruction {
+func compile(text string, o Options) *Program {
 	tree := syntax.Parse(text)
 	names.Resolve(tree, o.Resolver)
+	var sets []NamedSet
+	for _, used := range names.ResolveSets(tree, o.Sets) {
+		sets = append(sets, NamedSet{used.Name, used.Kind, o.Sets[used.Name]})
+	}
 	first := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: uint32(o.VXLANPort), Link: headers.LinkOf(o.LinkType)})
 	if !o.Unoptimised {
 		first = optimise.Graph(first)
@@ -148,7 +154,7 @@ func compile(text string, o Options) []bpf.RawInstruction {
 		syntax.Raise("join networks instead of hosts, or split the filter",
 			"expression compiles to %d instructions, the kernel takes %d", len(prog), MaxInstructions)
 	}
-	return prog
+	return &Program{Instructions: prog, Sets: sets}
 }
 
 // setDefaults checks the options and sets the defaults of the others.

@@ -24,7 +24,7 @@ func FuzzCompile(f *testing.F) {
 		if len(expr) > 2000 {
 			t.Skip("long texts take long and find nothing new")
 		}
-		prog, err := filter.CompileRaw(expr, filter.Options{Resolver: filtertest.Resolver{}, Netmask: filtertest.AnyMask, VLANAware: vlan})
+		prog, err := filter.Compile(expr, filter.Options{Resolver: filtertest.Resolver{}, Netmask: filtertest.AnyMask, VLANAware: vlan})
 		if err != nil {
 			_ = err.Error()
 			if e, ok := err.(*filter.Error); ok {
@@ -32,8 +32,8 @@ func FuzzCompile(f *testing.F) {
 			}
 			return
 		}
-		if err := filter.Check(prog); err != nil {
-			t.Fatalf("%q: %v\n%s", expr, err, filter.Listing(prog))
+		if err := filter.Check(prog.Instructions); err != nil {
+			t.Fatalf("%q: %v\n%s", expr, err, filter.Listing(prog.Instructions))
 		}
 		if body, err := ebpf.Translate(prog); err == nil && len(body) == 0 {
 			t.Fatalf("%q: nothing translated", expr)

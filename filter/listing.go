@@ -29,10 +29,15 @@ func CArray(prog []bpf.RawInstruction) string {
 }
 
 // Listing prints a program as tcpdump -d does, for people.
-func Listing(prog []bpf.RawInstruction) string {
+func Listing(prog []bpf.RawInstruction) string { return listing(prog, nil) }
+
+func listing(prog []bpf.RawInstruction, sets []NamedSet) string {
 	var b strings.Builder
 	for n, i := range prog {
 		name, operand := mnemonic(n, i)
+		if set, is := cbpf.SetOf(i.Op); is && set < len(sets) {
+			name, operand = lookupMnemonic(i, sets[set].Name)
+		}
 		if i.Op&cbpf.ClassMask == cbpf.ClassJMP && i.Op != cbpf.Ja && name != "unimp" {
 			fmt.Fprintf(&b, "(%03d) %-8s %-16s jt %d\tjf %d\n", n, name, operand, n+1+int(i.Jt), n+1+int(i.Jf))
 		} else {
@@ -99,6 +104,15 @@ func mnemonic(n int, i bpf.RawInstruction) (name, operand string) {
 		return name, fmt.Sprintf("#0x%x", i.K)
 	}
 	return name, fmt.Sprintf("#%d", k)
+}
+
+// lookupMnemonic is mnemonic for look-ups: "in [26:4] @blocked" for the four bytes at 26.
+func lookupMnemonic(i bpf.RawInstruction, set string) (name, operand string) {
+	at := fmt.Sprint(i.K)
+	if i.Op&cbpf.ModeMask == cbpf.ModeIND {
+		at = "x + " + at
+	}
+	return "in", fmt.Sprintf("[%s:%d] @%s", at, cbpf.LoadSize(i), set)
 }
 
 // loadMnemonic is mnemonic for loads.

@@ -112,7 +112,7 @@ func TestDirection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := [2]bool{Run(received, packet, 60) != 0, Run(sent, packet, 60) != 0}; got != want {
+		if got := [2]bool{received.Run(packet, 60) != 0, sent.Run(packet, 60) != 0}; got != want {
 			t.Errorf("%s: %v, want %v for packets that are received and sent", text, got, want)
 		}
 	}

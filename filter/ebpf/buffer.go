@@ -5,7 +5,8 @@ import (
 	"math"
 
 	"github.com/cilium/ebpf/asm"
-	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/filter"
 )
 
 // bufferAccess loads from a copy of the packet's beginning, for tracing programs: the verifier does
@@ -18,7 +19,7 @@ type bufferAccess struct{ size uint32 }
 //
 // length is the number of bytes that belong to the packet. A load beyond them is "no match";
 // filter.Reach returns how many bytes a program may load.
-func TranslateBuffer(prog []bpf.RawInstruction, size int) (asm.Instructions, error) {
+func TranslateBuffer(prog *filter.Program, size int) (asm.Instructions, error) {
 	if size < 1 || size > math.MaxInt16 {
 		return nil, fmt.Errorf("translate filter: a buffer of %d bytes: must be 1 to %d", size, math.MaxInt16)
 	}

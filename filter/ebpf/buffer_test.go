@@ -17,7 +17,7 @@ const bufferSize = 4096
 // copies the packet into that buffer.
 func loadBuffer(tb testing.TB, prog []bpf.RawInstruction) *ebpf.Program {
 	tb.Helper()
-	body, err := TranslateBuffer(prog, bufferSize)
+	body, err := TranslateBuffer(&filter.Program{Instructions: prog}, bufferSize)
 	if err != nil {
 		tb.Fatalf("%v\n%s", err, filter.Listing(prog))
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 func ExampleTranslate() {
-	prog, err := filter.CompileRaw("ip and not src net 10", filter.Options{SnapLen: 96})
+	prog, err := filter.Compile("ip and not src net 10", filter.Options{SnapLen: 96})
 	if err != nil {
 		fmt.Println(err)
 		return

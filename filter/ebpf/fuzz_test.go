@@ -31,7 +31,7 @@ func FuzzTranslate(f *testing.F) {
 		if filter.Check(prog) != nil {
 			return
 		}
-		if _, err := Translate(prog); err != nil {
+		if _, err := Translate(&filter.Program{Instructions: prog}); err != nil {
 			return
 		}
 		if len(pkt) > 3000 || !root {

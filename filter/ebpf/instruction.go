@@ -53,6 +53,9 @@ func (t *translator) load(i int, ins bpf.RawInstruction) {
 		case t.beyond(ins):
 			t.jumpTo(reject, always64(0))
 			return
+		case ins.Op&cbpf.SetMask != 0:
+			t.lookup(i, ins)
+			return
 		case ins.Op&cbpf.ModeMask == cbpf.ModeIND:
 			t.packet.loadX(t, ins.K, loadSize(ins))
 		default:

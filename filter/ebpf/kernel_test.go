@@ -51,7 +51,7 @@ type putter func(spec *ebpf.ProgramSpec, symbol string, insns asm.Instructions) 
 // loadFilter translates a classic program, and loads it in place of the stub's function.
 func loadFilter(tb testing.TB, prog []bpf.RawInstruction, put putter) *ebpf.Program {
 	tb.Helper()
-	body, err := Translate(prog)
+	body, err := Translate(&filter.Program{Instructions: prog})
 	if err != nil {
 		tb.Fatalf("%v\n%s", err, filter.Listing(prog))
 	}

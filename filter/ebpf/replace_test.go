@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/net/bpf"
 
+	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -56,7 +57,7 @@ func runSpec(t *testing.T, spec *ebpf.ProgramSpec) uint32 {
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
-	body, err := Translate([]bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}})
+	body, err := Translate(&filter.Program{Instructions: []bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,7 @@ func TestInline(t *testing.T) {
 		{"behind the end", []bpf.RawInstruction{{Op: cbpf.LdAbs | cbpf.SizeB, K: 64}, {Op: cbpf.RetK, K: 1}}, 2, true},
 		{"on the stack", []bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.St, K: 3}, {Op: cbpf.LdMem, K: 3}, {Op: cbpf.RetA}}, 42, false},
 	} {
-		body, err := Translate(test.prog)
+		body, err := Translate(&filter.Program{Instructions: test.prog})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +120,7 @@ func TestInline(t *testing.T) {
 // error.
 func TestInlineCalls(t *testing.T) {
 	t.Parallel()
-	body, err := Translate([]bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}})
+	body, err := Translate(&filter.Program{Instructions: []bpf.RawInstruction{{Op: cbpf.LdLen}, {Op: cbpf.RetA}}})
 	if err != nil {
 		t.Fatal(err)
 	}

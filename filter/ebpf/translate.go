@@ -24,8 +24,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
-// Registers of the translated program. It calls no function, so the registers that a call
-// overwrites are enough.
+// Registers of the translated program. It calls no function except to look up in sets, so the
+// registers that a call overwrites are enough.
 const (
 	regA     = asm.R0 // the return value as well
 	regX     = asm.R1 // the context at the start
@@ -43,20 +43,23 @@ const (
 // the packet length that the classic program sees, all fragments included; the bytes are read
 // between ctx->data and ctx->data_end. The function returns the classic program's return value: 0
 // is "no match". A load beyond the end of the packet, or a division by zero, returns 0. All
-// registers and scratch words are 0 at the start. The code has no relocations and needs Linux 5.3.
+// registers and scratch words are 0 at the start. The code needs Linux 5.3, and has no relocations
+// but those of sets: a look-up refers to the map MapName, a hash map or, for Networks, a LPM trie,
+// whose keys are in network byte order.
 //
 // It is an error if Check refuses the program, or if the program loads data that only sockets have
 // (SKF_AD_*: VLAN tag, interface, mark).
-func Translate(prog []bpf.RawInstruction) (asm.Instructions, error) {
+func Translate(prog *filter.Program) (asm.Instructions, error) {
 	return translate(prog, directAccess{})
 }
 
 // translate runs the passes. packet emits the loads of the packet's bytes.
-func translate(prog []bpf.RawInstruction, packet packet) (asm.Instructions, error) {
-	if err := filter.Check(prog); err != nil {
+func translate(p *filter.Program, packet packet) (asm.Instructions, error) {
+	prog := p.Instructions
+	if err := p.Check(); err != nil {
 		return nil, fmt.Errorf("translate filter: %w", err)
 	}
-	t := &translator{prog: prog, start: make([]int, len(prog)), packet: packet}
+	t := &translator{prog: prog, sets: p.Sets, start: make([]int, len(prog)), packet: packet}
 	if err := t.analyse(); err != nil {
 		return nil, fmt.Errorf("translate filter: %w", err)
 	}
@@ -77,6 +80,7 @@ func translate(prog []bpf.RawInstruction, packet packet) (asm.Instructions, erro
 // translator is the state of one translation.
 type translator struct {
 	prog   []bpf.RawInstruction
+	sets   []filter.NamedSet
 	facts  []facts
 	packet packet
 	out    asm.Instructions
@@ -161,14 +165,18 @@ func (t *translator) end() {
 }
 
 // link fills in the jumps' offsets. They have 16 bits, which is enough for the code of 4096 classic
-// instructions.
+// instructions without look-ups.
 func (t *translator) link() error {
+	at := make([]int, len(t.out)) // the offset of each instruction, in units of eight bytes
+	for i := range t.out[1:] {
+		at[i+1] = at[i] + rawSize(t.out[i:i+1])
+	}
 	for _, j := range t.jumps {
 		to := len(t.out) - 2
 		if j.to != reject {
 			to = t.start[j.to]
 		}
-		offset := to - j.from - 1
+		offset := at[to] - at[j.from] - 1
 		if offset > math.MaxInt16 {
 			return fmt.Errorf("jump over %d instructions is too far", offset)
 		}

@@ -201,15 +201,15 @@ func TestTranslateRefuses(t *testing.T) {
 		"link header":    {Op: cbpf.LdInd | cbpf.SizeB, K: 0xffe00000},
 		"unknown":        {Op: 0xff},
 	} {
-		if body, err := Translate([]bpf.RawInstruction{ins, ret}); err == nil {
+		if body, err := Translate(&filter.Program{Instructions: []bpf.RawInstruction{ins, ret}}); err == nil {
 			t.Errorf("%s: translated to %v", name, body)
 		}
 	}
-	if _, err := Translate(nil); err == nil {
+	if _, err := Translate(&filter.Program{}); err == nil {
 		t.Error("empty program translated")
 	}
 	for _, size := range []int{0, -1, math.MaxInt16 + 1} {
-		if _, err := TranslateBuffer([]bpf.RawInstruction{ret}, size); err == nil {
+		if _, err := TranslateBuffer(&filter.Program{Instructions: []bpf.RawInstruction{ret}}, size); err == nil {
 			t.Errorf("a buffer of %d bytes is taken", size)
 		}
 	}

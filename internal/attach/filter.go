@@ -6,7 +6,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/filter"
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
@@ -18,11 +17,12 @@ type Filter struct {
 	bodies map[string]asm.Instructions // by the function of filter.h that the body replaces
 	reach  int                         // how many bytes of a packet's copy it reads at most
 	length bool                        // whether it reads the packet's length
+	sets   []filter.NamedSet           // in which it looks up
 }
 
 // NewFilter translates a filter; nil = no filter. Of a copy of a packet's beginning, programs have
 // `most` bytes at most.
-func NewFilter(f []bpf.RawInstruction, most int) (Filter, error) {
+func NewFilter(f *filter.Program, most int) (Filter, error) {
 	if f == nil {
 		return Filter{}, nil
 	}
@@ -35,16 +35,59 @@ func NewFilter(f []bpf.RawInstruction, most int) (Filter, error) {
 		// XDP programs read the packet itself, unless the card has removed a VLAN tag from it. All
 		// others read a copy of its beginning.
 		bodies: map[string]asm.Instructions{"filter": inPlace, "filter_head": ofCopy},
-		reach:  min(filter.Reach(f), most),
-		length: filter.ReadsLength(f),
+		reach:  min(filter.Reach(f.Instructions), most),
+		length: filter.ReadsLength(f.Instructions),
+		sets:   f.Sets,
 	}, nil
 }
 
-// Put puts the filter into a program, in each way in which that reads packets.
+// A mapped set has its elements in the kernel.
+type mapped interface {
+	Map(kind filter.SetKind, keyBytes int) (*ebpf.Map, error)
+}
+
+// useSets lets the look-ups of a filter find the maps of its sets.
+func useSets(body asm.Instructions, sets []filter.NamedSet) error {
+	for i := range body {
+		if !body[i].IsLoadFromMap() {
+			continue
+		}
+		m, err := mapNamed(body[i].Reference(), sets)
+		if err != nil {
+			return err
+		}
+		if err := body[i].AssociateMap(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mapNamed returns the map of a set that a look-up refers to.
+func mapNamed(name string, sets []filter.NamedSet) (*ebpf.Map, error) {
+	for _, s := range sets {
+		for _, keyBytes := range []int{2, 4, 16} {
+			if filterebpf.MapName(s.Name, s.Kind, keyBytes) != name {
+				continue
+			}
+			if m, ok := s.Set.(mapped); ok {
+				return m.Map(s.Kind, keyBytes)
+			}
+		}
+	}
+	return nil, fmt.Errorf("the filter looks up in %s, which is no map: use the sets of package filter/set", name)
+}
+
+// Put puts the filter into a program, in each way in which that reads packets. It makes the maps of
+// its sets.
 func (f Filter) Put(into *ebpf.ProgramSpec) error {
 	for stub, body := range f.bodies {
 		if !slices.ContainsFunc(into.Instructions, func(ins asm.Instruction) bool { return ins.Symbol() == stub }) {
 			continue
+		}
+		body = slices.Clone(body)
+		if err := useSets(body, f.sets); err != nil {
+			return err
 		}
 		if err := filterebpf.Inline(into, stub, body); err != nil {
 			return err

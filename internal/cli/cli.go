@@ -12,6 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
+	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/inspect"
 	"github.com/xdpcap/xdpcap/internal/cli/read"
@@ -78,7 +79,7 @@ func newRoot(p *frame.Process, files settingsFiles) *cobra.Command {
 	frame.SetUsage(cmd, usageNotes())
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
-	cmd.AddCommand(counters.NewStats(p), counters.NewCount(p), counters.NewMonitor(p), counters.NewLatency(p), counters.NewDrops(p), top.New(p), read.New(p), read.NewReplay(p), read.NewGather(p), inspect.NewInterfaces(p), inspect.NewProbe(p))
+	cmd.AddCommand(counters.NewStats(p), counters.NewCount(p), counters.NewMonitor(p), counters.NewLatency(p), counters.NewDrops(p), top.New(p), read.New(p), read.NewReplay(p), read.NewGather(p), inspect.NewInterfaces(p), inspect.NewProbe(p), filters.NewSet())
 	for _, c := range append(cmd.Commands(), cmd) {
 		frame.AddFlags(c, "Where", frame.NetnsFlag())
 		if i := c.Flags().Lookup("interface"); i != nil && c.Name() != "read" || c.Name() == "interfaces" {

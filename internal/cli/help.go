@@ -49,6 +49,8 @@ compiled into the XDP program, so that packets which do not match cost a few nan
   vlan 100 and tcp port 443            after a tag: what follows vlan looks there; also mpls
   inner host 10.1.2.3                  in a packet that the packet carries; binds like not
   udp port 4789 and inner (tcp and port 443)
+  src host in @blocked                 in the set of --filter-set blocked=FILE, which xdpcap set
+                                       changes meanwhile; also net in @nets, port in @ports
 
 Quote brackets, parentheses, & and !, which the shell would interpret. -F reads the expression from
 a file; -d prints the compiled filter, and -d --ebpf the eBPF that it becomes.

@@ -46,7 +46,7 @@ func TestComesBack(t *testing.T) {
 	t.Parallel()
 	const before, after = 10, 20
 	n := newNetwork(t)
-	program, err := filter.CompileRaw("udp dst port 9", filter.Options{})
+	program, err := filter.Compile("udp dst port 9", filter.Options{})
 	n.must(err)
 	var l *Lasting
 	n.must(n.Rx.Do(func() (err error) {

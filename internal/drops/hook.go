@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"sync"
 
-	"golang.org/x/net/bpf"
-
 	"github.com/xdpcap/xdpcap/capture/packet"
+	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -27,7 +26,7 @@ type hook struct {
 	tried   uint32         // id of the program that could not be traced
 	refused error          // why not
 
-	filter []bpf.RawInstruction // nil = all packets
+	filter *filter.Program // nil = all packets
 }
 
 // A hookReading is what an interface's XDP program did to packets.
@@ -41,7 +40,7 @@ type hookReading struct {
 }
 
 // openHook begins to count at an interface in the calling thread's network namespace.
-func openHook(iface xdp.Interface, filter []bpf.RawInstruction) (*hook, error) {
+func openHook(iface xdp.Interface, filter *filter.Program) (*hook, error) {
 	watch, err := xdp.WatchHook(iface.Index)
 	if err != nil {
 		return nil, err

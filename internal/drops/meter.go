@@ -4,9 +4,9 @@ import (
 	"errors"
 	"time"
 
-	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/culprit"
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/meter"
@@ -48,7 +48,7 @@ type Options struct {
 
 	// Filter selects the packets to count, and lets the packets be counted on their way, too:
 	// Counts.Way. It needs an Interface. Package filter compiles it; nil = all.
-	Filter     []bpf.RawInstruction
+	Filter     *filter.Program
 	FilterText string // the filter in words, for String
 
 	// Retransmits also tells which of the segments that TCP sends again were lost here:

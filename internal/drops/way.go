@@ -5,9 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/net/bpf"
-
 	"github.com/xdpcap/xdpcap/capture/packet"
+	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/way"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -90,7 +89,7 @@ type filteredReading struct {
 }
 
 // openWay begins to count on the way. The losses until then are not of packets that came.
-func (m *Meter) openWay(filter []bpf.RawInstruction) (err error) {
+func (m *Meter) openWay(filter *filter.Program) (err error) {
 	if m.way, err = way.Open(*m.iface, filter); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 // openWay begins to count what a filter takes on the receiving interface.
 func (n *network) openWay(expression string) *Meter {
 	n.Helper()
-	program, err := filter.CompileRaw(expression, filter.Options{VLANAware: true})
+	program, err := filter.Compile(expression, filter.Options{VLANAware: true})
 	n.must(err)
 	return n.openMeterOf(Options{Interface: n.RxName, Filter: program, FilterText: expression})
 }

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/capture/packet"
+	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -51,7 +51,7 @@ type ActionsOptions struct {
 
 	// Filter selects the packets of a traced program to count; nil = all. With it, TraceOnly must
 	// be set.
-	Filter []bpf.RawInstruction
+	Filter *filter.Program
 
 	// ReasonMap also counts the traced program's drops by the reason that it gives: "" = not. See
 	// xdp.OpenReasonMap. The error is an xdp.ErrNoReason if no program runs. If another program

@@ -2,13 +2,13 @@ package meter
 
 import (
 	"github.com/cilium/ebpf"
-	"golang.org/x/net/bpf"
 
+	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/attach"
 )
 
 // SetFilter lets the programs of spec that classify packets count only those that a filter takes.
-func SetFilter(spec *ebpf.CollectionSpec, program []bpf.RawInstruction) error {
+func SetFilter(spec *ebpf.CollectionSpec, program *filter.Program) error {
 	f, err := attach.NewFilter(program, int(protocolsHeadLimitHEAD_BYTES))
 	if err != nil {
 		return err

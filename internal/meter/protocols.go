@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/capture/packet"
+	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -71,7 +71,7 @@ type ProtocolsOptions struct {
 
 	// Filter selects the packets to count, before Verdicts does; nil = all. Package filter compiles
 	// it, for packets that are received or, with Sent, sent.
-	Filter     []bpf.RawInstruction
+	Filter     *filter.Program
 	FilterText string // the filter in words, for String
 
 	// Sizes of tables, for tests.

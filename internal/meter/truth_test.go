@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -13,9 +12,9 @@ import (
 // filters read headers, the packet's length, and nothing at all.
 var filters = []string{"tcp port 443", "vlan and udp or arp", "greater 100", "less 0", "ip6"}
 
-func mustCompile(t *testing.T, text string) []bpf.RawInstruction {
+func mustCompile(t *testing.T, text string) *filter.Program {
 	t.Helper()
-	program, err := filter.CompileRaw(text, filter.Options{})
+	program, err := filter.Compile(text, filter.Options{})
 	must(t, err)
 	return program
 }
@@ -27,19 +26,19 @@ func addTo[K comparable](m map[K]Tally, key K, t Tally) {
 
 // A truth is what a meter must count.
 type truth struct {
-	filter  []bpf.RawInstruction
+	filter  *filter.Program
 	classes map[string]Tally
 	flows   map[Flow]Tally
 	sizes   [protocolsLimitSIZES]Tally
 }
 
-func newTruth(filter []bpf.RawInstruction) *truth {
+func newTruth(filter *filter.Program) *truth {
 	return &truth{filter: filter, classes: make(map[string]Tally), flows: make(map[Flow]Tally)}
 }
 
 // add adds packets that the meter has seen, unless the filter does not take them.
 func (w *truth) add(p protocolPacket, packets uint64) {
-	if w.filter != nil && filter.Run(w.filter, p.packet, uint32(len(p.packet))) == 0 {
+	if w.filter != nil && w.filter.Run(p.packet, uint32(len(p.packet))) == 0 {
 		return
 	}
 	tally := Tally{packets, packets * uint64(len(p.packet))}

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/bpf"
-
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -31,19 +29,20 @@ type Expectation struct {
 	First  time.Time
 	Number uint64
 
-	program []bpf.RawInstruction
+	program *filter.Program
 }
 
 // ParseExpectations reads a file: on each line a filter, a comma and a verdict. The filter applies
-// to a packet as it came in. Empty lines and lines that begin with # are skipped.
-func ParseExpectations(text, name string) (*Expectations, error) {
+// to a packet as it came in, and may name these sets. Empty lines and lines that begin with # are
+// skipped.
+func ParseExpectations(text, name string, sets map[string]filter.Set) (*Expectations, error) {
 	e := new(Expectations)
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		one, err := parseExpectation(line)
+		one, err := parseExpectation(line, sets)
 		if err != nil {
 			return nil, fmt.Errorf("line %d of %s: %w", i+1, name, err)
 		}
@@ -56,7 +55,7 @@ func ParseExpectations(text, name string) (*Expectations, error) {
 	return e, nil
 }
 
-func parseExpectation(line string) (one Expectation, err error) {
+func parseExpectation(line string, sets map[string]filter.Set) (one Expectation, err error) {
 	comma := strings.LastIndexByte(line, ',')
 	if comma < 0 {
 		return one, fmt.Errorf("%q: must be a filter, a comma and a verdict, such as udp port 53, pass", line)
@@ -65,7 +64,7 @@ func parseExpectation(line string) (one Expectation, err error) {
 	if one.Verdict, err = xdp.ParseVerdict(strings.TrimSpace(line[comma+1:])); err != nil {
 		return one, err
 	}
-	one.program, err = filter.CompileRaw(one.Filter, filter.Options{})
+	one.program, err = filter.Compile(one.Filter, filter.Options{Sets: sets})
 	return one, err
 }
 
@@ -96,7 +95,7 @@ func (e *Expectation) String() string {
 func (e *Expectations) check(p *compared, number uint64) {
 	for i := range e.All {
 		one := &e.All[i]
-		if filter.Run(one.program, p.before, p.packet.WireLen) == 0 {
+		if one.program.Run(p.before, p.packet.WireLen) == 0 {
 			continue
 		}
 		if one.Packets++; p.now.verdict == one.Verdict {

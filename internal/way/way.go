@@ -8,8 +8,8 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/net/bpf"
 
+	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -38,7 +38,7 @@ type Counts struct {
 // program at tc ingress of the interface, which passes all packets on, and none at its XDP hook.
 // Another one sees what all sockets of the machine receive. It is no error if the kernel refuses
 // the second one: see NoSocket.
-func Open(ifi xdp.Interface, filter []bpf.RawInstruction) (m *Meter, err error) {
+func Open(ifi xdp.Interface, filter *filter.Program) (m *Meter, err error) {
 	if ifi, err = xdp.EthernetInterface(ifi.Name); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func Open(ifi xdp.Interface, filter []bpf.RawInstruction) (m *Meter, err error) 
 	return m, nil
 }
 
-func (m *Meter) open(ifi xdp.Interface, filter []bpf.RawInstruction) error {
+func (m *Meter) open(ifi xdp.Interface, filter *filter.Program) error {
 	spec, err := loadWay()
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/packet"
+	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -31,6 +32,7 @@ type Options struct {
 	Patterns, Except []string
 	Comes            bool // interfaces, or their hooks, come and go
 	Filter           string
+	FilterSets       map[string]filter.Set
 	VLANAware        bool
 	Fragments        bool
 	VXLANPort        uint16

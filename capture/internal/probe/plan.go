@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/net/bpf"
-
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/filter"
@@ -49,7 +47,7 @@ func (o *Options) Points() (points []Point, err error) {
 // for each direction, because of "inbound" and "outbound". With two directions, the filter may
 // reject all packets of one of them.
 func (o *Options) Compile(p *Point) (err error) {
-	received, sent, err := o.classicFilters(p)
+	received, sent, err := o.programs(p)
 	if err != nil {
 		return err
 	}
@@ -70,12 +68,16 @@ func (o *Options) compileSent(p Point) (attach.Filter, error) {
 	return p.Sent, err
 }
 
-// classicFilters returns the filters as classic BPF; nil = every packet.
-func (o *Options) classicFilters(p *Point) (received, sent []bpf.RawInstruction, err error) {
-	if o.FilterProgram != nil || o.Filter == "" {
-		return o.FilterProgram, o.FilterProgram, nil
+// programs returns the compiled filters; nil = every packet.
+func (o *Options) programs(p *Point) (received, sent *filter.Program, err error) {
+	switch {
+	case o.FilterProgram != nil:
+		all := &filter.Program{Instructions: o.FilterProgram}
+		return all, all, nil
+	case o.Filter == "":
+		return nil, nil, nil
 	}
-	of := filter.Options{VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort, Outbound: o.Direction == packet.Out}
+	of := filter.Options{Sets: o.FilterSets, VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort, Outbound: o.Direction == packet.Out}
 	if p.Interface.Index != 0 { // packets of a hook map may be from any interface
 		if of.Netmask, err = p.Interface.Netmask(); err != nil {
 			return nil, nil, err
@@ -83,9 +85,9 @@ func (o *Options) classicFilters(p *Point) (received, sent []bpf.RawInstruction,
 	}
 	switch o.Direction {
 	case packet.In:
-		received, err = filter.CompileRaw(o.Filter, of)
+		received, err = filter.Compile(o.Filter, of)
 	case packet.Out:
-		sent, err = filter.CompileRaw(o.Filter, of)
+		sent, err = filter.Compile(o.Filter, of)
 	default:
 		received, sent, err = filter.CompileBoth(o.Filter, of)
 	}

@@ -46,7 +46,7 @@ func newProgramTest(t *testing.T, o Options, changes ...func(transport)) *progra
 		spec.Maps[name].MaxEntries = 1
 	}
 	testnet.Must(t, p.set.Prepare(spec, false))
-	classic, err := filter.CompileRaw("greater 100 or less 64", filter.Options{})
+	classic, err := filter.Compile("greater 100 or less 64", filter.Options{})
 	testnet.Must(t, err)
 	filter, err := attach.NewFilter(classic, int(kernel.SamplerHeadLimitHEAD_BYTES))
 	testnet.Must(t, err)

@@ -6,6 +6,11 @@ import "golang.org/x/net/bpf"
 // the packet or a division by zero returns 0, and a shift by more than 31 bits sets A to 0.
 // Translated programs must give the same results.
 func Interpret(prog []bpf.RawInstruction, pkt []byte, wireLen uint32) uint32 {
+	return InterpretWith(nil, prog, pkt, wireLen)
+}
+
+// InterpretWith is Interpret for a program with lookups: contains reports whether a set has a key.
+func InterpretWith(contains func(set int, key []byte) bool, prog []bpf.RawInstruction, pkt []byte, wireLen uint32) uint32 {
 	var a, x uint32
 	var mem [ScratchWords]uint32
 	fetch := func(at uint64, size int) (uint32, bool) {
@@ -32,6 +37,19 @@ func Interpret(prog []bpf.RawInstruction, pkt []byte, wireLen uint32) uint32 {
 			}
 			return a
 		case ClassLD:
+			if set, isLookup := SetOf(i.Op); isLookup {
+				at, size := uint64(i.K), uint64(LoadSize(i))
+				if i.Op&ModeMask == ModeIND {
+					at += uint64(x)
+				}
+				if ok = at+size <= uint64(len(pkt)); ok {
+					a = 0
+					if contains(set, pkt[at:at+size]) {
+						a = 1
+					}
+				}
+				break
+			}
 			switch i.Op & ModeMask {
 			case ModeIMM:
 				a = i.K

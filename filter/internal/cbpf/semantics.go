@@ -31,13 +31,16 @@ func PacketLoad(ins bpf.RawInstruction) (constant, indexed bool) {
 	return constant, class == ClassLD && mode == ModeIND
 }
 
-// LoadSize returns the number of bytes that an instruction loads from the packet: 1, 2 or 4.
+// LoadSize returns the number of bytes that an instruction loads from the packet: 1, 2 or 4, and 16
+// for a lookup of an IPv6 address.
 func LoadSize(ins bpf.RawInstruction) int {
 	switch ins.Op & SizeMask {
 	case SizeB:
 		return 1
 	case SizeH:
 		return 2
+	case SizeAddress6:
+		return 16
 	default:
 		return 4
 	}

@@ -21,6 +21,8 @@ func (g *generator) primitive(p *syntax.Primitive) *Block {
 		return g.protochain(p.At, p.Number, p.Qual.Proto)
 	}
 	switch {
+	case p.At.Kind == syntax.KindSet:
+		return g.addressIn(p)
 	case p.At.Kind == syntax.KindEther:
 		g.requireEthernet(p.At)
 		return g.ethernet(g.mac(p.Ether[:], p.Qual.Dir))

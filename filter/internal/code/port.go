@@ -55,6 +55,9 @@ func (g *generator) portsAt(p *syntax.Primitive, at field) *Block {
 		if !source {
 			f.offset += 2
 		}
+		if p.At.Kind == syntax.KindSet {
+			return g.isIn(p, f, cbpf.SizeH)
+		}
 		if p.Qual.Type == syntax.AddrPort {
 			return g.equal(f, cbpf.SizeH, p.Ports[0])
 		}

@@ -20,6 +20,7 @@ type Meaning struct {
 	Outbound  bool
 	VLANAware bool
 	Fragments bool
+	Sets      map[string]Elements
 	VXLANPort uint16
 
 	tree syntax.Expr

@@ -11,6 +11,8 @@ func (w *walk) primitive(p *syntax.Primitive) bool {
 	switch {
 	case p.Qual.Type == syntax.AddrPort, p.Qual.Type == syntax.AddrPortrange:
 		return w.ports(p, 0x86dd) || w.ports(p, 0x800)
+	case p.At.Kind == syntax.KindSet:
+		return w.addressIn(p)
 	case p.Qual.Type == syntax.AddrProto:
 		return w.proto(p.Number, p.Qual.Proto)
 	case p.Qual.Type == syntax.AddrProtochain:
@@ -147,6 +149,9 @@ func (w *walk) ports(p *syntax.Primitive, etherType uint32) bool {
 				at -= 2
 			}
 			port := w.number(at, 2)
+			if p.At.Kind == syntax.KindSet {
+				return slices.Contains(w.Sets[p.At.SetName()].Ports, uint16(port))
+			}
 			return p.Ports[0] <= port && port <= p.Ports[1]
 		})
 	})

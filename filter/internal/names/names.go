@@ -49,6 +49,8 @@ func (p identifier) resolve() {
 		p.At.Fail("", "ARCnet addresses do not exist on Ethernet")
 	case p.At.Kind == syntax.KindEther:
 		p.resolveEther()
+	case p.At.Kind == syntax.KindSet:
+		p.resolveSet()
 	case p.Qual.Type == syntax.AddrGateway:
 		p.At.Fail("write ether host MAC and not host IP", "gateway needs the host's Ethernet address, and those names are not looked up")
 	case p.At.Kind == syntax.KindIPv6:

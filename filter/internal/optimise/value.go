@@ -130,10 +130,15 @@ func (v *values) load(s *code.Stmt, x value) (value, load) {
 		l.size = 1
 	case cbpf.SizeH:
 		l.size = 2
+	case cbpf.SizeAddress6:
+		l.size = 16
 	}
 	most := uint32(1<<(8*l.size) - 1)
-	if s.Code == cbpf.LdxMsh {
+	switch {
+	case s.Code == cbpf.LdxMsh:
 		most = 0xf * 4
+	case s.Code&cbpf.SetMask != 0: // a lookup
+		most = 1
 	}
 	if s.Code&cbpf.ModeMask == cbpf.ModeIND {
 		if k, ok := v.isConstant(x); ok {
@@ -142,7 +147,7 @@ func (v *values) load(s *code.Stmt, x value) (value, load) {
 			l.base = x
 		}
 	}
-	code := s.Code & (cbpf.SizeMask | cbpf.ClassMask)
+	code := s.Code & (cbpf.SetMask | cbpf.SizeMask | cbpf.ClassMask)
 	return v.of(expression{code: code | cbpf.ModeABS, x: l.base, k: l.k}, most), l
 }
 

@@ -11,6 +11,7 @@ var (
 	ErrUnsupported = errors.New("this compiler does not support it; a program compiled elsewhere does it")
 	ErrInterface   = errors.New("the caller chooses the interface, not the filter")
 	ErrNothing     = errors.New("the filter matches no packet")
+	ErrNoSet       = errors.New("the caller has not given the set")
 )
 
 // Fault is a fault in an expression: the faulty word, the reason, and a correction. The stage that

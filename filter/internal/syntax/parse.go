@@ -122,6 +122,10 @@ func (p *parser) element(at place, q Qualifier) element {
 		if at&(idOK|listOK) == 0 {
 			p.unexpected(t)
 		}
+		if t.Text == "in" && p.after().Kind == KindSet {
+			p.next()
+			return element{found: foundID, expr: p.identify(&Primitive{At: p.next(), Qual: q}), qual: q}
+		}
 		return element{found: foundID, expr: p.identifier(q), qual: q}
 	case at&termOK == 0:
 		p.unexpected(t)
@@ -297,6 +301,8 @@ func (p *parser) unexpected(t Token) {
 	case t.Kind >= KindName && t.Kind <= KindArcnet:
 		failDisplayFilter(t)
 		hint = hintFor(t)
+	case t.Kind == KindSet:
+		hint = "write in before the name of a set, as in host in " + t.Text
 	case t.Kind == KindProtocol:
 		hint = `to use this word as a name, put a \ before it`
 	}

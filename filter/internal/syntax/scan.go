@@ -38,6 +38,7 @@ var shapes = sync.OnceValue(func() []shape {
 		{KindRefused, b + `:+(` + b + `:+)+`}, // a MAC address gone wrong
 		{KindName, `[A-Za-z0-9]([-_.A-Za-z0-9]*[.A-Za-z0-9])?`},
 		{KindName, `\\[^ !()\n\t]+`},
+		{KindSet, `@[A-Za-z0-9_]+`},
 	}
 	var out []shape
 	for _, w := range words {

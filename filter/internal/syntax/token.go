@@ -39,6 +39,7 @@ const (
 	KindIfindex               // ifindex
 	KindInner                 // inner
 	KindRefused               // a word of libpcap that this compiler refuses; see refusals
+	KindSet                   // @ and the name of a set
 )
 
 // Operators of two characters; the others are their own character.

@@ -52,7 +52,13 @@ type Meaning struct {
 	Ports         [2]uint32 // first and last
 	Transport     Proto     // of the ports; ProtoNone: TCP, UDP and SCTP
 	Number        uint32    // of the protocol
+
+	Set        int  // the number in the program of the set whose name is At
+	IPv4, IPv6 bool // the families of the addresses that it can have
 }
+
+// SetName is the name of a set, without its @.
+func (t Token) SetName() string { return t.Text[1:] }
 
 // Protocol is a protocol's name alone: "tcp".
 type Protocol struct {

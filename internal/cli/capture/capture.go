@@ -42,7 +42,7 @@ Some drivers reset the card's queues when an XDP program is attached:
 --at tc attaches nothing in the driver.
 
 Commands:
-  config count drops gather interfaces latency man monitor probe read replay
+  config count drops gather interfaces latency man monitor probe read replay set
   stats top
 xdpcap --help has all flags, xdpcap count -h those of count. Also: help filter.
 `

@@ -118,7 +118,7 @@ func TestEveryFlag(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{ // by flag or type
 		"name": "x", "size": "1M", "uint64": "1", "time": "1s", "stringSlice": "x", "stringArray": "none0",
-		"expression-file": os.DevNull, "filter-file": writeFile(t, "1\n6 0 0 65535\n"), "rx-capture": "exit", "verdict": "drop",
+		"expression-file": os.DevNull, "filter-file": writeFile(t, "1\n6 0 0 65535\n"), "filter-set": "x=" + os.DevNull, "rx-capture": "exit", "verdict": "drop",
 		"direction": "in", "transport": "auto", "linktype": "EN10MB", "precision": "nano",
 		"format": "pcap", "ring-buffer": "interval:60", "autostop": "packets:7",
 		"trigger": "aborted", "sflow-agent": "192.0.2.1",

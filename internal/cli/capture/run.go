@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -147,6 +148,7 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	if err := r.enterSandbox(); err != nil {
 		return err
 	}
+	defer r.reloadOnHangup()()
 	if err := r.o.json.begin(); err != nil {
 		return err
 	}
@@ -268,7 +270,7 @@ func (r *captureRun) reporter() *reporter {
 // sandboxNeeds permits what the capture does later: reading the kernel's files, and what its
 // outputs need.
 func (c *Options) sandboxNeeds(box *privilege.Sandbox) {
-	box.Work, box.Readable = []privilege.Work{privilege.BPF}, frame.KernelFiles
+	box.Work, box.Readable = []privilege.Work{privilege.BPF}, slices.Concat(frame.KernelFiles, c.filter.Sets.Directories())
 	if c.listen != "" {
 		box.Work = append(box.Work, privilege.Accepting)
 	}

@@ -7,7 +7,10 @@ func (o *Options) sessionOptions() capture.Options {
 	s := o.session
 	s.Interfaces, s.Patterns = o.splitInterfaces()
 	s.FilterAtExit = o.filterAt == "exit"
-	s.Filter, s.FilterProgram, s.VLANAware = o.filter.Text, o.filter.Program, o.filter.VLANAware
+	s.Filter, s.FilterSets, s.VLANAware = o.filter.Text, o.filter.Sets.Known(), o.filter.VLANAware
+	if o.filter.Program != nil {
+		s.FilterProgram = o.filter.Program.Instructions
+	}
 	s.Fragments, s.VXLANPort = o.filter.Fragments, o.filter.VXLANPort()
 	s.Hash = o.printing.Verbose > 0
 	s.SnapLen, s.HeadersOnly, s.Payload = int(o.snapLen.Bytes), o.snapLen.headers, int(o.snapLen.payload)

@@ -150,7 +150,7 @@ func (o *Options) filter() string {
 // typed letter and shows the first line, but only if the exit status is 0.
 func (o *Options) checkFilters(out io.Writer) error {
 	_, err := filter.CompileRaw(o.filter(), filter.Options{Netmask: []byte{0, 0, 0, 0}})
-	if err != nil {
+	if err != nil && !errors.Is(err, filter.ErrNoSet) { // a setting may give the set
 		fmt.Fprintln(out, frame.WithRemedy(err.Error(), err))
 	}
 	return nil

@@ -12,8 +12,6 @@ import (
 	"net"
 	"strings"
 
-	"golang.org/x/net/bpf"
-
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/filter"
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
@@ -27,7 +25,8 @@ type Options struct {
 	File        string   // -F
 	ProgramFile string   // --filter-file
 	VLANAware   bool
-	Fragments   bool // as --fragments asks for
+	Fragments   bool     // as --fragments asks for
+	SetFiles    []string // of --filter-set, NAME=FILE
 	vxlanPort   uint32
 	Netmask     net.IPMask // for "ip broadcast" in files; nil = not known
 	OneNetmask  bool       // also for interfaces whose netmask a file says
@@ -36,8 +35,9 @@ type Options struct {
 	ebpf        bool
 	unoptimised bool
 
-	Text    string               // the expression; "" = every packet
-	Program []bpf.RawInstruction // of --filter-file
+	Text    string          // the expression; "" = every packet
+	Sets    Sets            // those of SetFiles
+	Program *filter.Program // of --filter-file
 }
 
 // Flags are their rows.
@@ -47,6 +47,7 @@ func (o *Options) Flags() []frame.Flag {
 			Help: "read the filter expression from this `file`, with # comments; - is standard input"},
 		{Name: "filter-file", Value: (*frame.Name)(&o.ProgramFile), Rivals: []string{"expression-file", frame.FilterWords},
 			Help: "filter with the classic BPF program in this `file`, as tcpdump -ddd prints it"},
+		o.SetFlag(),
 		{Name: "vlan-aware", Value: &o.VLANAware, Help: "let the filter also match after one or two VLAN tags",
 			Dialog: frame.Dialog{Place: 6, Label: "Filter also after VLAN tags"}},
 		o.VXLANPortFlag(),
@@ -66,9 +67,12 @@ func (o *Options) VXLANPortFlag() frame.Flag {
 // VXLANPort is the port of --vxlan-port; 0 = none.
 func (o *Options) VXLANPort() uint16 { return uint16(o.vxlanPort) }
 
-// Read finds the expression or program in arguments and files. The end of the context ends the
-// wait for a file that is a pipe.
-func (o *Options) Read(ctx context.Context) error {
+// Read finds the expression or program in arguments and files, and reads the sets. The end of the
+// context ends the wait for a file that is a pipe.
+func (o *Options) Read(ctx context.Context) (err error) {
+	if o.Sets, err = openSets(ctx, o.SetFiles); err != nil {
+		return err
+	}
 	var from []string
 	if len(o.Words) > 0 {
 		from = append(from, "on the command line")
@@ -101,9 +105,11 @@ func (o *Options) Read(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("--filter-file: read the filter program: %w", err)
 		}
-		if o.Program, err = filter.ParseRaw(string(text)); err != nil {
+		instructions, err := filter.ParseRaw(string(text))
+		if err != nil {
 			return fmt.Errorf("--filter-file %s: %w", o.ProgramFile, err)
 		}
+		o.Program = &filter.Program{Instructions: instructions}
 	default:
 		o.Text = strings.Join(o.Words, " ")
 	}
@@ -136,10 +142,13 @@ func (o *Options) Print(out io.Writer, snapLen int64, outbound bool) error {
 	prog := o.Program
 	if prog == nil {
 		var err error
-		prog, err = filter.CompileRaw(o.Text, filter.Options{SnapLen: int(snapLen), VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort(), Netmask: o.Netmask, Outbound: outbound, Unoptimised: o.unoptimised})
+		prog, err = filter.Compile(o.Text, filter.Options{SnapLen: int(snapLen), Sets: o.Sets.Known(), VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort(), Netmask: o.Netmask, Outbound: outbound, Unoptimised: o.unoptimised})
 		if err != nil {
 			return fmt.Errorf("filter expression: %w", err)
 		}
+	}
+	if o.Dump > 1 && len(prog.Sets) > 0 && !o.ebpf {
+		return fmt.Errorf("-dd and -ddd print classic BPF for other programs, which has no sets: -d prints how the filter looks up in @%s", prog.Sets[0].Name)
 	}
 	switch {
 	case o.ebpf:
@@ -149,11 +158,11 @@ func (o *Options) Print(out io.Writer, snapLen int64, outbound bool) error {
 		}
 		fmt.Fprintf(out, "%v", body)
 	case o.Dump == 1:
-		fmt.Fprint(out, filter.Listing(prog))
+		fmt.Fprint(out, prog.Listing())
 	case o.Dump == 2:
-		fmt.Fprint(out, filter.CArray(prog))
+		fmt.Fprint(out, filter.CArray(prog.Instructions))
 	default:
-		fmt.Fprint(out, filter.Decimal(prog))
+		fmt.Fprint(out, filter.Decimal(prog.Instructions))
 	}
 	return nil
 }
@@ -167,7 +176,10 @@ func (o *Options) Matchers() (*Matchers, error) {
 	case o.Text == "":
 		return nil, nil
 	}
-	return newMatchers(o.Text, filter.Options{VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort(), Netmask: o.Netmask}, o.OneNetmask)
+	if err := o.Sets.OnlyFiles(); err != nil {
+		return nil, err
+	}
+	return newMatchers(o.Text, filter.Options{Sets: o.Sets.Known(), VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort(), Netmask: o.Netmask}, o.OneNetmask)
 }
 
 // PrintFor is Print for what -Q chooses, which decides about inbound and outbound.
@@ -197,7 +209,7 @@ func (o *Options) String() string { return cmp.Or(o.Text, o.ProgramFile) }
 
 // Compile returns the filters for what an interface receives and sends, as a capture in these
 // directions compiles them; nil = every packet.
-func (o *Options) Compile(iface string, d capture.Direction) (received, sent []bpf.RawInstruction, err error) {
+func (o *Options) Compile(iface string, d capture.Direction) (received, sent *filter.Program, err error) {
 	if o.Program != nil || o.Text == "" {
 		return o.Program, o.Program, nil
 	}
@@ -205,14 +217,14 @@ func (o *Options) Compile(iface string, d capture.Direction) (received, sent []b
 	if err != nil {
 		return nil, nil, err
 	}
-	of := filter.Options{VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort(), Outbound: d == capture.Out}
+	of := filter.Options{Sets: o.Sets.Known(), VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort(), Outbound: d == capture.Out}
 	if of.Netmask, err = ifi.Netmask(); err != nil {
 		return nil, nil, err
 	}
 	if d == capture.InOut {
 		received, sent, err = filter.CompileBoth(o.Text, of)
 	} else {
-		received, err = filter.CompileRaw(o.Text, of)
+		received, err = filter.Compile(o.Text, of)
 		sent = received
 	}
 	if err != nil {

@@ -6,8 +6,6 @@ import (
 	"net"
 	"net/netip"
 
-	"golang.org/x/net/bpf"
-
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/headers"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
@@ -15,7 +13,7 @@ import (
 
 // A Matcher decides about packets outside of the kernel, by one program for those that were
 // received and another for those that were sent.
-type Matcher struct{ received, sent []bpf.RawInstruction }
+type Matcher struct{ received, sent *filter.Program }
 
 // NewMatcher compiles a filter twice: for packets that were received, and for those that were sent.
 func NewMatcher(text string, o filter.Options) (m *Matcher, err error) {
@@ -30,7 +28,7 @@ func (m *Matcher) Takes(data []byte, wireLen uint32, outbound bool) bool {
 	if outbound {
 		program = m.sent
 	}
-	return filter.Run(program, data, wireLen) != 0
+	return program.Run(data, wireLen) != 0
 }
 
 // Matchers are those for packets of each link type.
@@ -55,7 +53,7 @@ type network struct {
 }
 
 // programMatchers are those of a program, which is for Ethernet alone.
-func programMatchers(program []bpf.RawInstruction) *Matchers {
+func programMatchers(program *filter.Program) *Matchers {
 	all := new(Matchers)
 	for typ := range all.matchers {
 		all.matchers[typ].err = errors.New("the program of --filter-file is for Ethernet")
@@ -99,7 +97,7 @@ func (m *Matchers) compile(typ headers.Link, netmask net.IPMask) (of one) {
 }
 
 // nothing matches no packet.
-var nothing = &Matcher{[]bpf.RawInstruction{{Op: 0x6}}, []bpf.RawInstruction{{Op: 0x6}}}
+var nothing = &Matcher{filter.MatchesNone(), filter.MatchesNone()}
 
 // Of is the matcher for packets of a link type, or why there is none. netmask is that of the
 // packet's interface; nil = not known.

@@ -2,6 +2,7 @@
 package frame
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -50,5 +51,5 @@ func isFilter(words []string) bool {
 // isExpression says whether a text can be compiled as a filter.
 func isExpression(text string) bool {
 	_, err := filter.CompileRaw(text, filter.Options{Netmask: []byte{0, 0, 0, 0}})
-	return err == nil
+	return err == nil || errors.Is(err, filter.ErrNoSet)
 }

@@ -54,9 +54,13 @@ func brief(cmd *cobra.Command) string {
 		}
 	}
 	end.WriteString("\n" + cmd.CommandPath() + " --help says what each does.\n")
-	begin := cmd.Short + ".\n\nUsage:\n  " + cmd.UseLine() + "\n\nExamples:\n"
-	room := briefLines - 1 - strings.Count(begin, "\n") - strings.Count(end.String(), "\n")
-	return begin + examples(cmd.Example, room) + end.String()
+	begin := cmd.Short + ".\n\nUsage:\n  " + cmd.UseLine() + "\n"
+	const title = "\nExamples:\n"
+	room := briefLines - 1 - strings.Count(begin+title+end.String(), "\n")
+	if room < 1 {
+		return begin + end.String()
+	}
+	return begin + title + examples(cmd.Example, room) + end.String()
 }
 
 // examples are the first of a command's examples, as many as fit into room lines. Lines that only

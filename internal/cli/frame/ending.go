@@ -21,6 +21,8 @@ const patience = time.Second
 // because timeout(1) signals its child and then the child's group, and a closed terminal hangs up
 // twice. Any other signal ends the process as soon as the outputs have taken nothing for a second.
 // So an ending that hangs can be ended, and one that makes progress is not cut short.
+//
+// After ReloadOnHangup, SIGHUP is no signal to end.
 func (p *Process) CatchSignals() {
 	p.caught = []os.Signal{unix.SIGINT, unix.SIGTERM}
 	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGQUIT} {
@@ -28,17 +30,24 @@ func (p *Process) CatchSignals() {
 			p.caught = append(p.caught, sig)
 		}
 	}
-	received := make(chan os.Signal, 16)
-	signal.Notify(received, p.caught...)
+	p.received, p.nohup = make(chan os.Signal, 16), signal.Ignored(unix.SIGHUP)
+	signal.Notify(p.received, p.caught...)
+	next := func() os.Signal {
+		for {
+			if sig := <-p.received; sig != unix.SIGHUP || !p.reload.Load().takes() && !p.nohup {
+				return sig
+			}
+		}
+	}
 	go func() {
-		sig := <-received
+		sig := next()
 		first := time.Now()
 		p.endBySignal()
 		select {
 		case <-p.begun:
-			sig = <-received
+			sig = next()
 			if time.Since(first) < patience {
-				sig = <-received
+				sig = next()
 			}
 			close(p.hurried)
 			p.waitForStandstill()

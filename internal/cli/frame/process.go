@@ -3,7 +3,10 @@ package frame
 import (
 	"context"
 	"os"
+	"os/signal"
 	"sync/atomic"
+
+	"golang.org/x/sys/unix"
 )
 
 // A Process is what commands use of the process that they run in: where it prints, and the signals
@@ -17,10 +20,13 @@ type Process struct {
 	begun       chan struct{} // closed by Begin
 	hurried     chan struct{}
 
-	where  string                       // --netns or --pod with its value, after a space; "" = neither
-	home   *os.File                     // the network namespace that --netns or --pod has left; nil = none
-	caught []os.Signal                  // by CatchSignals
-	taken  atomic.Pointer[func() int64] // by the outputs; nil before they are open
+	where    string                       // --netns or --pod with its value, after a space; "" = neither
+	home     *os.File                     // the network namespace that --netns or --pod has left; nil = none
+	caught   []os.Signal                  // by CatchSignals
+	received chan os.Signal               // gets them
+	nohup    bool                         // SIGHUP does not end the process
+	taken    atomic.Pointer[func() int64] // by the outputs; nil before they are open
+	reload   atomic.Pointer[reloading]    // what SIGHUP does; nil = it ends the process
 }
 
 // NewProcess returns a process that prints to these files, and catches no signals yet.
@@ -33,6 +39,20 @@ func NewProcess(stdout, stderr *os.File) *Process {
 	}
 	p.signalled, p.endBySignal = context.WithCancel(context.Background())
 	return p
+}
+
+// Begin is what every command that attaches something calls first. It checks that the command does
+// not cut this machine off. From here on a signal does not kill the process: the context ends with
+// the first one, and the command then detaches and prints its totals. It may have come already.
+func (p *Process) Begin(g Guard) (context.Context, error) {
+	close(p.begun)
+	// If the reader of standard output goes away, write returns an error instead of ending the
+	// process. The signal is caught instead of ignored, because child processes would inherit that.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
+	if err := g.check(); err != nil {
+		return nil, err
+	}
+	return p.signalled, nil
 }
 
 // Signalled ends with the first signal to end.

@@ -64,6 +64,7 @@ var remedies = []struct {
 	{kind: xdp.ErrNoReason, words: "omit --reason-map"},
 	{kind: capfile.ErrMemory, words: "read fewer files at a time, or unpack them first with zstd -d"},
 	{kind: filter.ErrUnsupported, words: "compile it elsewhere with tcpdump -ddd and pass the output with --filter-file", join: ", or "},
+	{kind: filter.ErrNoSet, words: "give it with --filter-set NAME=FILE"},
 	{kind: filter.ErrInterface, words: "choose the interface with -i", join: ", and "},
 	{kind: support.ErrTracingRefused, join: "; ", more: true,
 		words: "without them work --at tc, -Q out, --drops, --hook, and xdpcap drops, replay --program and latency --kernel-stats"},

@@ -150,7 +150,10 @@ func (r *replayOptions) open(o *Options) (err error) {
 		if err != nil {
 			return fmt.Errorf("--expect: %w", err)
 		}
-		if r.options.Expect, err = replay.ParseExpectations(string(text), r.expect); err != nil {
+		if err := o.filter.Sets.OnlyFiles(); err != nil {
+			return err
+		}
+		if r.options.Expect, err = replay.ParseExpectations(string(text), r.expect, o.filter.Sets.Known()); err != nil {
 			return fmt.Errorf("--expect: %w", err)
 		}
 	}

@@ -72,6 +72,7 @@ func New(p *frame.Process) *cobra.Command {
 		frame.Flag{Name: "program", Value: &o.program, Complete: p.CompleteProgram,
 			Help: "where several programs run, trace this one: `NAME` or id"})
 	frame.AddFlags(cmd, "What",
+		o.filter.SetFlag(),
 		frame.Flag{Name: "vlan-aware", Value: &o.filter.VLANAware, Help: "let the filter also match after one or two VLAN tags"},
 		o.filter.VXLANPortFlag())
 	frame.AddFlags(cmd, "When",

@@ -118,7 +118,7 @@ func newLab(t *testing.T, c *cause) *lab {
 				o.Interface = strings.TrimPrefix(c.of, "-")
 			}
 			if c.filter != "" {
-				if o.Filter, err = filter.CompileRaw(c.filter, filter.Options{}); err != nil {
+				if o.Filter, err = filter.Compile(c.filter, filter.Options{}); err != nil {
 					return err
 				}
 			}

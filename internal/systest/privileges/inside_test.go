@@ -471,7 +471,7 @@ func TestInsideRead(t *testing.T) {
 // what it has given up.
 func TestInsideHasCommands(t *testing.T) {
 	t.Parallel()
-	const without = "completion config filter gather help interfaces man probe top"
+	const without = "completion config filter gather help interfaces man probe set top"
 	for _, c := range cli.NewRoot().Commands() {
 		name := c.Name()
 		has := slices.ContainsFunc(slices.Concat(insideLines, insideReadLines), func(l insideLine) bool { return strings.HasPrefix(l.args, name+" ") })

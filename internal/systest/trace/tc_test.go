@@ -157,7 +157,7 @@ func TestAtTCErrors(t *testing.T) {
 		{"--program another", "program another: rx0 does not run it; at XDP it runs no program, at tc " + program},
 		{"--program rewriting_tc_target --verdict tx", "program " + program + " runs at tc, and returns unspec, ok, reclassify, shot"},
 		{"--program rewriting_tc_target --sample drop=1,pass=10", "does not return verdicts of XDP"},
-		{"--program rewriting_tc_target --rx-capture entry,exit --verdict shot", "its entries do not wait for them; use --rx-capture exit"},
+		{"--program rewriting_tc_target --rx-capture entry,exit --verdict shot", "its entries do not wait for them: --rx-capture exit"},
 		{"--program rewriting_tc_target --count", "counters beside the packets count whole XDP programs"},
 		{"--program rewriting_tc_target/nothing", "program " + program + " has no function nothing: none of its functions does"},
 		{"--verdict shot", "--verdict shot: only programs at tc return that: choose one with --program NAME or ID"},

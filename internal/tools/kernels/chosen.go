@@ -12,10 +12,11 @@ type row struct {
 // many.
 var quick = []row{
 	// What programs return, record and count, and where they are attached.
-	{pkg: "capture", tests: `TestEveryHook TestRedirectedByTC TestProgram TestProgramLost TestInstructions TestTransports TestStackDrops`},
+	{pkg: "capture", tests: `TestEveryHook TestSets TestRedirectedByTC TestProgram TestProgramLost TestInstructions TestTransports TestStackDrops`},
 	{pkg: "internal/meter", tests: `TestActions TestReasons TestProtocols TestLatencyTraced TestExceptions`},
 	{pkg: "internal/drops", tests: `TestLab`},
 	{pkg: "filter/ebpf", tests: `TestInlineCalls TestReplace`},
+	{pkg: "filter/set", tests: `TestReload`},
 	{pkg: "internal/attach", tests: `TestAttachAuto`},
 	{pkg: "internal/xdp", tests: `TestHookMapSlot`},
 	{pkg: "internal/tc", tests: `TestAttachEgress TestIngress TestKilled`},

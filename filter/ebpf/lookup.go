@@ -1,0 +1,71 @@
+package ebpf
+
+import (
+	"github.com/cilium/ebpf/asm"
+	"golang.org/x/net/bpf"
+
+	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
+)
+
+// MapName returns the name of the map in which a look-up of a kind finds keys of so many bytes: 4
+// for IPv4 addresses, 16 for IPv6 addresses, 2 for ports.
+func MapName(set string, kind filter.SetKind, keyBytes int) string {
+	family := map[int]string{4: "4.", 16: "6."}[keyBytes]
+	return map[filter.SetKind]string{filter.Addresses: "set", filter.Networks: "net", filter.Ports: "port."}[kind] + family + set
+}
+
+// Where a key is on the stack, below the scratch words: an address or a port, and before it what a
+// LPM trie has there, the number of its bits.
+const (
+	keyAt    = -(4*cbpf.ScratchWords + 16)
+	prefixAt = keyAt - 4
+)
+
+// lookup emits the code of a lookup. The call overwrites the other registers, so it keeps them in
+// those that calls preserve.
+func (t *translator) lookup(i int, ins bpf.RawInstruction) {
+	set, _ := cbpf.SetOf(ins.Op)
+	size := cbpf.LoadSize(ins)
+	width := min(size, 4)
+	for at := 0; at < size; at += width {
+		guard := t.facts[i].guard
+		if at > 0 {
+			guard = 0
+		}
+		if ins.Op&cbpf.ModeMask == cbpf.ModeIND {
+			t.packet.loadX(t, ins.K+uint32(at), lookupSize(width))
+		} else {
+			t.packet.load(t, regA, ins.K+uint32(at), lookupSize(width), guard)
+		}
+		toHost(t, regA, lookupSize(width)) // keys are in network byte order
+		t.emit(asm.StoreMem(asm.RFP, int16(keyAt+at), regA, lookupSize(width)))
+	}
+	t.emit(asm.StoreImm(asm.RFP, prefixAt, int64(8*size), asm.Word))
+	kept := []struct{ register, in asm.Register }{{regX, asm.R6}, {regLen, asm.R7}, {regData, asm.R8}, {regEnd, asm.R9}}
+	for _, k := range kept {
+		t.emit(asm.Mov.Reg(k.in, k.register))
+	}
+	key := int32(keyAt)
+	if t.sets[set].Kind == filter.Networks {
+		key = prefixAt
+	}
+	t.emit(
+		asm.LoadMapPtr(asm.R1, 0).WithReference(MapName(t.sets[set].Name, t.sets[set].Kind, size)),
+		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, key),
+		asm.FnMapLookupElem.Call(),
+	)
+	for _, k := range kept {
+		t.emit(asm.Mov.Reg(k.register, k.in))
+	}
+	found := jumpK(asm.JEq, asm.JumpClass, regA, 0)
+	found.Offset = 1
+	t.emit(found, asm.Mov.Imm32(regA, 1))
+}
+
+func lookupSize(bytes int) asm.Size {
+	if bytes == 2 {
+		return asm.Half
+	}
+	return asm.Word
+}
