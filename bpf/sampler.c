@@ -1177,8 +1177,8 @@ static __always_inline bool is_given_reason_wanted(__u32 returned)
 
 /* decide_pair decides about both images of a packet, by one account. */
 static __always_inline enum decision decide_pair(struct xdp_buff *xdp, const struct wait *wait,
-						    struct account *account, __u32 returned,
-						    __u32 run_time)
+						 struct account *account, __u32 returned,
+						 __u32 run_time)
 {
 	if (wait->decision != KEEP || !is_slow_enough(run_time) || !is_wanted(returned) ||
 	    !is_given_reason_wanted(returned))
