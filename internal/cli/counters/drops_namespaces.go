@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
@@ -28,8 +29,8 @@ func (n *namespaces) number(inode uint32) int {
 // Docker give them.
 func (n namespaces) write(w io.Writer, pods map[uint32]string) {
 	names := make(map[uint32]string)
-	for _, pattern := range []string{"/run/docker/netns/*", "/run/netns/*"} {
-		files, _ := filepath.Glob(pattern) // a bad pattern is the only error
+	for _, directory := range slices.Backward(frame.NamespaceFiles) { // Docker's may have another one, too
+		files, _ := filepath.Glob(directory + "/*") // a bad pattern is the only error
 		for _, file := range files {
 			var info unix.Stat_t
 			if unix.Stat(file, &info) == nil {

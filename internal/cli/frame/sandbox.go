@@ -166,6 +166,9 @@ func loadTimeZone() { _, _ = time.Now().Zone() }
 // KernelFiles are the kernel's own files, which counters, sources and names need.
 var KernelFiles = []string{"/proc", "/sys"}
 
+// NamespaceFiles are the directories in which ip-netns and Docker name network namespaces.
+var NamespaceFiles = []string{"/run/netns", "/run/docker/netns"}
+
 // String describes what the capture may still do.
 func (o *Sandbox) String() string {
 	if o.box == nil {
@@ -221,9 +224,9 @@ func EnterCounters(p *Process, off, listens bool, needs []int) error {
 	if off {
 		return nil
 	}
-	box := &privilege.Sandbox{User: unprivileged(), Keep: needs, Readable: KernelFiles, Work: []privilege.Work{privilege.BPF}}
+	box := &privilege.Sandbox{User: unprivileged(), Keep: needs, Readable: slices.Concat(KernelFiles, NamespaceFiles), Work: []privilege.Work{privilege.BPF}}
 	if slices.Contains(needs, unix.CAP_PERFMON) {
-		box.Readable, box.Work = tracingFiles, append(box.Work, privilege.Tracing)
+		box.Readable, box.Work = slices.Concat(tracingFiles, NamespaceFiles), append(box.Work, privilege.Tracing)
 	}
 	if listens {
 		box.Work = append(box.Work, privilege.Accepting)
