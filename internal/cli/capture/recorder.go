@@ -41,7 +41,7 @@ func (o *recorderOptions) flags() []frame.Flag {
 	o.size = frame.Size{Unit: 1}
 	return []frame.Flag{
 		{Name: "ring", Value: (*ringFlag)(o),
-			Help: "keep the last packets in memory of this `size` (256M), those of the last seconds (10s), or both (10s,1G); write them to -w at a --trigger, or on SIGUSR2"},
+			Help: "keep the last packets in memory of this `size` (256M), those of the last seconds (10s, 300s), or both (10s,1G); write them to -w at a --trigger, or on SIGUSR2"},
 		{Name: "trigger", Value: &o.words,
 			Help: "make --ring write when this happens: aborted or another verdict, slower:5us (the XDP program ran at least so long), lost, reason:NO_SOCKET with --drops, retransmit (TCP of this network namespace sends something again), any of them as drop>1000/s, end, or a packet that matches a `filter`; repeat --trigger for several"},
 		{Name: "trigger-interval", Value: &o.interval, Default: "1s", Help: "after a trigger, only count further triggers for this `time`"},
@@ -59,6 +59,9 @@ func (o *ringFlag) Set(text string) error {
 	memory := frame.Size{Unit: 1}
 	first, second, both := strings.Cut(text, ",")
 	var ahead time.Duration
+	if n, err := strconv.Atoi(strings.TrimSuffix(first, "m")); err == nil && strings.HasSuffix(first, "m") {
+		return fmt.Errorf("minutes or memory? say %ds or %dM", 60*n, n)
+	}
 	if strings.HasSuffix(first, "s") {
 		if err := (*frame.Duration)(&ahead).Set(first); err != nil {
 			return err

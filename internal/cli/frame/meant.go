@@ -26,6 +26,7 @@ var elsewhere = map[string]string{
 	"flows":   "xdpcap count -i IF --flows 10, or xdpcap top -i IF",
 	"metrics": "xdpcap -i IF --account --listen :9432, which Prometheus reads",
 	"merge":   "xdpcap read -w out.pcapng FILES", "convert": "xdpcap read -w out.pcapng FILES",
+	"info": "xdpcap read --stats FILES", "anonymize": "xdpcap read --anonymize KEY -w out.pcapng FILES",
 	"print": "xdpcap read FILES", "follow": "xdpcap read --follow FILES",
 }
 
@@ -42,6 +43,7 @@ var flagsElsewhere = []struct{ flag, has, instead string }{
 	{"to", "", "xdpcap read --to chooses a file's packets by their time; --duration ends a command"},
 	{"histogram", "kernel-stats", "it is always printed: omit it"},
 	{"histogram", "", "xdpcap latency prints one of run times"},
+	{"w", "retransmits", "xdpcap -i eth0 --drops -w lost.pcapng has the packets"},
 	{"Y", "", "display filters are Wireshark's: see xdpcap help filter"},
 }
 

@@ -31,7 +31,7 @@ var remedies = []struct {
 	{kind: unix.EMFILE, words: "raise the limit of open files (ulimit -n 1024)"},
 	{kind: xdp.ErrHidden, words: "start again, and add --no-sandbox to survive the exchange of a dispatcher"},
 	{kind: file.ErrNameTaken, words: "omit --no-overwrite to write over it", join: ", or "},
-	{kind: file.ErrDiskLow, words: "free some of it, lower --min-free, or add -W, with which the oldest files are removed"},
+	{kind: file.ErrDiskLow, words: "free some of it, or lower --min-free; a capture with -W or -b files:N removes its own oldest files"},
 	{kind: capture.ErrBlind, words: "start again to capture what runs there now"},
 	{kind: capture.ErrPassedBy, words: "--at tc captures them", join: "; "},
 	{kind: meter.ErrNotCounting, words: "start again when it does, or add --listen, with which xdpcap waits for it", join: "; "},

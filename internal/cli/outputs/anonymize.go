@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/anonymize"
@@ -33,6 +34,9 @@ func (o *Options) checkAnonymize() error {
 func (o *Options) ReadKey() (err error) {
 	if !o.Anonymizes() {
 		return nil
+	}
+	if strings.HasPrefix(o.anonymize.file, "-") {
+		return fmt.Errorf("--anonymize %s: that is a flag: name the file of a key, as in --anonymize key %[1]s", o.anonymize.file)
 	}
 	text, err := frame.ReadSecret(o.Process.Signalled(), o.anonymize.file)
 	const makeKey = "to make one: (umask 77; head -c 32 /dev/urandom > %s)"

@@ -47,7 +47,7 @@ func (o *rotationOptions) Flags() []frame.Flag {
 		{Name: "autostop", Letter: "a", Value: &o.ends,
 			Help: "as in dumpcap, end after `key:value`: duration:s, filesize:kB, files:N or packets:N"},
 		{Name: "max-bytes", Value: &o.maxBytes,
-			Help: "let all files together take at most this `size`; then end, or in a ring of -W or -b files remove the oldest"},
+			Help: "let all files together take at most this `size`; then end, or with -W or -b files:N remove the oldest"},
 		{Name: "min-free", Value: &o.minFree, Help: "leave this `size` free on the disk; then end with an error, or in a ring of files remove the oldest"},
 		{Name: "atomic", Value: &o.atomic, Help: "call a file FILE.partial until it is finished"},
 		{Name: "no-overwrite", Value: &o.noOverwrite, Help: "do not overwrite files that are there already, except those of the same ring"},

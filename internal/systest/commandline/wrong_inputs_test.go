@@ -45,6 +45,10 @@ func TestWrongInputs(t *testing.T) {
 		{[]string{"read", file, "--verdict", "drop"}, "--verdict drop: no packet in the files has a verdict, which captures of a traced program have"},
 		{[]string{"read", file, "-i", "eth7"}, "-i eth7: the interfaces in the files are rx0"},
 		{[]string{"drops", "-i", "rx0", "--reason", "NO_SOCKET"}, "xdpcap drops has no flag --reason: it is one of xdpcap, xdpcap read"},
+		{[]string{"drops", "-i", "rx0", "-w", "lost.pcapng"}, "unknown flag: -w"},
+		{[]string{"drops", "-i", "rx0", "-w", "lost.pcapng"}, "xdpcap -i eth0 --drops -w lost.pcapng has the packets"},
+		{[]string{"-i", "rx0", "--ring", "5m", "-w", "x.pcapng"}, "--ring 5m: minutes or memory? say 300s or 5M"},
+		{[]string{"read", file, "--anonymize", "-w"}, "--anonymize -w: that is a flag: name the file of a key"},
 		{[]string{"--pod", "web"}, "--pod web: must be NAMESPACE/NAME, such as default/web\n"},
 
 		// Filters.
@@ -56,6 +60,7 @@ func TestWrongInputs(t *testing.T) {
 
 		// Commands.
 		{[]string{"tops"}, `did you mean xdpcap top?`},
+		{[]string{"info", "a.pcapng"}, `there is no command "info": say xdpcap read --stats a.pcapng`},
 		{[]string{"dump"}, `there is no command "dump": say xdpcap -i rx0`},
 		{[]string{"serve", "-i", "eth3"}, `there is no command "serve": say xdpcap -i eth3 --serve :19000`},
 		{[]string{"trace"}, `there is no command "trace": say xdpcap -i rx0 --rx-capture entry,exit`},
