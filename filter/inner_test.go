@@ -6,14 +6,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
 	"github.com/xdpcap/xdpcap/filter/internal/names"
 )
 
-// What inner finds in each kind of tunnel, as people would say it. The innermost packet is TCP from
-// 10.0.0.2, port 1234, to 192.168.1.1, port 22; all others are between 1.2.3.4 and 10.0.0.1, or
-// 2001:db8::1 and fe80::1.
+// inner looks into each kind of tunnel. The innermost packet is TCP from 10.0.0.2, port 1234, to
+// 192.168.1.1, port 22; all others are between 1.2.3.4 and 10.0.0.1, or 2001:db8::1 and fe80::1.
 func TestInner(t *testing.T) {
 	t.Parallel()
 	frame := func(typ uint16, parts ...[]byte) []byte {
@@ -36,10 +34,7 @@ func TestInner(t *testing.T) {
 		b[14+7] = offset
 		return b
 	}
-	packets := []struct {
-		name string
-		data []byte
-	}{
+	packets := []namedPacket{
 		{"plain", plain},
 		{"short", plain[:36]},
 		{"tag", frame(names.Ether8021Q, []byte{0, 5}, filtertest.BE(names.EtherIP), ip)},
@@ -83,17 +78,7 @@ func TestInner(t *testing.T) {
 		"vlan 5 and inner host 10.0.0.2":               "tag",
 		"inner port 22 and not inner inner ip and ip6": "4in6 options srv6",
 	} {
-		prog, err := CompileRaw(expr, Options{})
-		if err != nil {
-			t.Errorf("%s: %v", expr, err)
-			continue
-		}
-		var got []string
-		for _, p := range packets {
-			if cbpf.Interpret(prog, p.data, uint32(len(p.data))) != 0 {
-				got = append(got, p.name)
-			}
-		}
+		got := takenBy(t, expr, packets)
 		if diff := cmp.Diff(strings.Fields(want), got); diff != "" && (want != "" || got != nil) {
 			t.Errorf("%s: %s", expr, diff)
 		}

@@ -11,6 +11,27 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/names"
 )
 
+type namedPacket struct {
+	name string
+	data []byte
+}
+
+// takenBy returns the names of the packets that an expression takes.
+func takenBy(t *testing.T, expr string, packets []namedPacket) (names []string) {
+	t.Helper()
+	prog, err := CompileRaw(expr, Options{})
+	if err != nil {
+		t.Errorf("%s: %v", expr, err)
+		return nil
+	}
+	for _, p := range packets {
+		if cbpf.Interpret(prog, p.data, uint32(len(p.data))) != 0 {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
 // TestVXLAN catches wrong offsets after a VXLAN header. libpcap supports the word from 1.11 on, but
 // Debian's is older, so the packets that match are listed here. The inner frame is TCP from
 // 10.0.0.2, port 1234, to 192.168.1.1, port 22, between the addresses that end in 8 and 9.
@@ -26,10 +47,7 @@ func TestVXLAN(t *testing.T) {
 			filtertest.IPv4Header(names.IPUDP, "1.2.3.4", "10.0.0.1", 0, options, payload))
 	}
 	vlan := filtertest.Frame(inner[:12], filtertest.VLANTag(names.Ether8021Q, 7), inner[12:])
-	packets := []struct {
-		name string
-		data []byte
-	}{
+	packets := []namedPacket{
 		{"plain", inner},
 		{"v4", v4(0, header(8, inner))},
 		{"options", v4(8, header(8, inner))},
@@ -58,17 +76,7 @@ func TestVXLAN(t *testing.T) {
 		"udp and vxlan":                   {"v4", "options", "v6", "vlan inside", "nested", "short"},
 		"geneve or vxlan":                 nil, // tests after geneve apply inside it
 	} {
-		prog, err := CompileRaw(expr, Options{})
-		if err != nil {
-			t.Errorf("%s: %v", expr, err)
-			continue
-		}
-		var got []string
-		for _, p := range packets {
-			if cbpf.Interpret(prog, p.data, uint32(len(p.data))) != 0 {
-				got = append(got, p.name)
-			}
-		}
+		got := takenBy(t, expr, packets)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", expr, diff)
 		}
