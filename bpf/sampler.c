@@ -657,6 +657,18 @@ static __always_inline __u64 length_to_keep(void *ctx, enum context context, __u
 	return length < most ? length : most;
 }
 
+/* count_record counts a record that was sent, or lost since there was no room for it. */
+static __always_inline void count_record(struct account *account, bool sent)
+{
+	if (sent) {
+		account->sampled++;
+		return;
+	}
+	account->lost++;
+	if (!one_in)
+		account->missed += account->weight;
+}
+
 /* emit sends a record of a packet, and counts it. The facts of a lost packet are in its scratch. */
 static __always_inline void emit(void *ctx, enum context context, struct account *account,
 				 const struct facts *known)
@@ -670,13 +682,7 @@ static __always_inline void emit(void *ctx, enum context context, struct account
 		sent = send_by_ring(ctx, context, account, known, length);
 	else
 		sent = send_record_by_perf(ctx, context, account, known, length);
-	if (sent) {
-		account->sampled++;
-		return;
-	}
-	account->lost++;
-	if (!one_in)
-		account->missed += account->weight;
+	count_record(account, sent);
 }
 
 /* is_to_be_sent counts the packets that are not sent, and returns true for the others. */
@@ -899,24 +905,38 @@ int BPF_PROG(xdpcap_fentry, struct xdp_buff *xdp)
 	return 0;
 }
 
-static __always_inline void sample_exit(struct xdp_buff *xdp, struct passage *passage,
-					struct account *account, __u32 returned)
+/*
+ * decide_at_exit is what becomes of a packet that leaves a traced function or program. The decision
+ * of its entry is used up. Without the exit's own sampling, the packet has the weight of its entry.
+ */
+static __always_inline enum decision decide_at_exit(void *ctx, enum context context,
+						    struct passage *passage,
+						    struct account *account, __u32 returned,
+						    __u32 *run_time)
 {
 	enum decision decision = passage->decision;
-	__u32 run_time = 0;
 
 	account->seen++;
 	passage->decision = UNDECIDED;
 	if (decision == KEEP) {
-		run_time = run_time_since(&passage->entered);
-		if (!is_slow_enough(run_time) || !is_wanted(returned))
+		*run_time = run_time_since(&passage->entered);
+		if (!is_slow_enough(*run_time) || !is_wanted(returned))
 			decision = FILTERED_OUT;
 		else if (!recording_entry)
-			decision = decide(xdp, XDP_BUFF, account, returned);
+			decision = decide(ctx, context, account, returned);
 	}
 	if (recording_entry && !one_in)
 		account->weight = passage->weight;
-	if (is_to_be_sent(account, decision))
+	return decision;
+}
+
+static __always_inline void sample_exit(struct xdp_buff *xdp, struct passage *passage,
+					struct account *account, __u32 returned)
+{
+	__u32 run_time = 0;
+
+	if (is_to_be_sent(account,
+			  decide_at_exit(xdp, XDP_BUFF, passage, account, returned, &run_time)))
 		emit_traced(xdp, account, passage->packets, returned, run_time);
 }
 
@@ -966,31 +986,6 @@ static __always_inline void emit_returned(struct xdp_buff *xdp, struct account *
 		facts.reason = given_reason(returned);
 	}
 	emit(xdp, XDP_BUFF, account, &facts);
-}
-
-/*
- * decide_at_exit is what becomes of a packet that leaves a traced function or program. The decision
- * of its entry is used up. Without the exit's own sampling, the packet has the weight of its entry.
- */
-static __always_inline enum decision decide_at_exit(void *ctx, enum context context,
-						    struct passage *passage,
-						    struct account *account, __u32 returned,
-						    __u32 *run_time)
-{
-	enum decision decision = passage->decision;
-
-	account->seen++;
-	passage->decision = UNDECIDED;
-	if (decision == KEEP) {
-		*run_time = run_time_since(&passage->entered);
-		if (!is_slow_enough(*run_time) || !is_wanted(returned))
-			decision = FILTERED_OUT;
-		else if (!recording_entry)
-			decision = decide(ctx, context, account, returned);
-	}
-	if (recording_entry && !one_in)
-		account->weight = passage->weight;
-	return decision;
 }
 
 /*
@@ -1149,13 +1144,7 @@ static __always_inline void emit_image(void *ctx, struct account *account, const
 		sent = send_image_by_ring(account, image, length, wait);
 	else
 		sent = send_image_by_perf(ctx, account, image, length, wait);
-	if (sent) {
-		account->sampled++;
-		return;
-	}
-	account->lost++;
-	if (!one_in)
-		account->missed += account->weight;
+	count_record(account, sent);
 }
 
 /* tell_end adds to an entry's record what is else in that of the exit, if that is not recorded. */
@@ -1491,8 +1480,7 @@ static __always_inline struct passage *passage_at_tc(void)
 	return bpf_map_lookup_elem(&passages, &index);
 }
 
-/* xdpcap_tc_entry and xdpcap_tc_exit are at a program or function of tc what those for XDP are.
- */
+/* xdpcap_tc_entry and xdpcap_tc_exit trace a program of tc, or a function of one. */
 SEC("fentry/tc")
 int BPF_PROG(xdpcap_tc_entry, struct sk_buff *skb)
 {
