@@ -112,7 +112,7 @@ func (c *choice) names(s *capture.Source) bool {
 
 // checkFound refuses verdicts and interfaces that the files do not have.
 func (c *choice) checkFound(sources []capture.Source) error {
-	if c.only != nil && !c.anyVerdict && len(sources) > 0 {
+	if len(c.verdicts) > 0 && !c.anyVerdict && len(sources) > 0 {
 		names, ofRun := strings.Join(c.verdicts, ","), ""
 		if c.replays {
 			ofRun = "; those of this run: -w v.pcapng, then xdpcap read --verdict " + names + " v.pcapng"

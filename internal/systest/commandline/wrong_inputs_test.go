@@ -43,6 +43,7 @@ func TestWrongInputs(t *testing.T) {
 		{[]string{"-i", "rx0", "--verdict", "drop"}, "rx0 runs no XDP program that could be traced: omit --verdict to capture at its XDP hook, or see where a program runs: xdpcap interfaces\n"},
 		{[]string{"read", "--stats", "--format", "csv", file}, "--format is for packets, and --stats prints none: for its report as JSON say --stats --json"},
 		{[]string{"read", file, "--verdict", "drop"}, "--verdict drop: no packet in the files has a verdict, which captures of a traced program have"},
+		{[]string{"read", file, "--verdict", "shot"}, "--verdict shot: no packet in the files has a verdict, which captures of a traced program have"},
 		{[]string{"read", file, "-i", "eth7"}, "-i eth7: the interfaces in the files are rx0"},
 		{[]string{"drops", "-i", "rx0", "--reason", "NO_SOCKET"}, "xdpcap drops has no flag --reason: it is one of xdpcap, xdpcap read"},
 		{[]string{"drops", "-i", "rx0", "-w", "lost.pcapng"}, "unknown flag: -w"},
