@@ -33,16 +33,16 @@ type Expectation struct {
 }
 
 // ParseExpectations reads a file: on each line a filter, a comma and a verdict. The filter applies
-// to a packet as it came in, and may name these sets. Empty lines and lines that begin with # are
+// to a packet as it came in, and is compiled like this. Empty lines and lines that begin with # are
 // skipped.
-func ParseExpectations(text, name string, sets map[string]filter.Set) (*Expectations, error) {
+func ParseExpectations(text, name string, of filter.Options) (*Expectations, error) {
 	e := new(Expectations)
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		one, err := parseExpectation(line, sets)
+		one, err := parseExpectation(line, of)
 		if err != nil {
 			return nil, fmt.Errorf("line %d of %s: %w", i+1, name, err)
 		}
@@ -55,7 +55,7 @@ func ParseExpectations(text, name string, sets map[string]filter.Set) (*Expectat
 	return e, nil
 }
 
-func parseExpectation(line string, sets map[string]filter.Set) (one Expectation, err error) {
+func parseExpectation(line string, of filter.Options) (one Expectation, err error) {
 	comma := strings.LastIndexByte(line, ',')
 	if comma < 0 {
 		return one, fmt.Errorf("%q: must be a filter, a comma and a verdict, such as udp port 53, pass", line)
@@ -64,7 +64,7 @@ func parseExpectation(line string, sets map[string]filter.Set) (one Expectation,
 	if one.Verdict, err = xdp.ParseVerdict(strings.TrimSpace(line[comma+1:])); err != nil {
 		return one, err
 	}
-	one.program, err = filter.Compile(one.Filter, filter.Options{Sets: sets})
+	one.program, err = filter.Compile(one.Filter, of)
 	return one, err
 }
 

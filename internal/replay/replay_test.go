@@ -16,6 +16,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
+	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -200,7 +201,7 @@ func TestReplaySent(t *testing.T) {
 func TestExpect(t *testing.T) {
 	t.Parallel()
 	p := open(t, testnet.Hooked)
-	e, err := ParseExpectations("# what the firewall is for\n\nudp port 9, drop\nudp and not port 9,XDP_TX\ntcp, pass\n", "rules", nil)
+	e, err := ParseExpectations("# what the firewall is for\n\nudp port 9, drop\nudp and not port 9,XDP_TX\ntcp, pass\n", "rules", filter.Options{})
 	must(t, err)
 	replayAll(t, Options{Program: p, Expect: e}, pcap(t, layers.LinkTypeEthernet, udpTo(testnet.DropPort, 64), udpTo(7, 64)))
 	var failed []string
@@ -220,7 +221,7 @@ func TestExpect(t *testing.T) {
 		"\nudp prot 1, pass": "line 2 of rules: ",
 		"udp, accept":        "line 1 of rules: verdict \"accept\"",
 	} {
-		if _, err := ParseExpectations(text, "rules", nil); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := ParseExpectations(text, "rules", filter.Options{}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -104,7 +104,7 @@ func (c *Options) checkRecorder(given func(flag string) bool) error {
 			o.atEnd = true
 			continue
 		}
-		t, need, err := parseTrigger(text, c.filter.VLANAware, c.filter.Sets)
+		t, need, err := parseTrigger(text, c.filter.Compiling())
 		if err != nil {
 			return fmt.Errorf("--trigger: %w", err)
 		}

@@ -40,9 +40,9 @@ const (
 	reasonPrefix = "reason:"
 )
 
-// parseTrigger reads a trigger that looks at packets. The names of reasons are those of this
-// kernel.
-func parseTrigger(text string, vlanAware bool, sets filters.Sets) (t recorder.Trigger, need triggerNeed, err error) {
+// parseTrigger reads a trigger that looks at packets, by itself even with --fragments. The names of
+// reasons are those of this kernel.
+func parseTrigger(text string, of filter.Options) (t recorder.Trigger, need triggerNeed, err error) {
 	if strings.TrimSpace(text) == "" {
 		return t, needNothing, fmt.Errorf("%q is none of these: %s", text, triggerHelp) // as a filter it is every packet
 	}
@@ -63,7 +63,8 @@ func parseTrigger(text string, vlanAware bool, sets filters.Sets) (t recorder.Tr
 		t.Fires = func(p *capture.Packet, _ *capture.Source) bool { return count(p) > 0 }
 		return t, need, nil
 	}
-	match, err := filters.NewMatcher(text, filter.Options{Sets: sets.Known(), Netmask: []byte{0, 0, 0, 0}, VLANAware: vlanAware})
+	of.Fragments, of.Netmask = false, []byte{0, 0, 0, 0}
+	match, err := filters.NewMatcher(text, of)
 	if err != nil {
 		return t, needNothing, fmt.Errorf("%q is none of these: %s: %v", text, triggerHelp, err)
 	}

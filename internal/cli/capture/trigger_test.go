@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/filter"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A rate is that of the last second, and fires once until it has fallen. Serial, because it counts
 // allocations.
 func TestRateWindow(t *testing.T) {
-	trigger, need, err := parseTrigger("drop>3/s", false, nil)
+	trigger, need, err := parseTrigger("drop>3/s", filter.Options{})
 	if err != nil || need != needVerdict {
 		t.Fatalf("%v, %v", need, err)
 	}
@@ -59,7 +61,7 @@ func TestTriggerSlower(t *testing.T) {
 		{"slower:5us>1/s", []uint32{5000, 4999, 5000}, 2},
 		{"slower:5us > 2/s", []uint32{5000, 4999, 5000}, -1},
 	} {
-		trigger, need, err := parseTrigger(test.text, false, nil)
+		trigger, need, err := parseTrigger(test.text, filter.Options{})
 		if err != nil || need != needRunTime || trigger.Name != test.text {
 			t.Errorf("%s: %v, %v", test.text, need, err)
 			continue
@@ -73,11 +75,11 @@ func TestTriggerSlower(t *testing.T) {
 	}
 	for _, text := range []string{"slower:0", "slower:-5us", "slower:5", "slower:", "slower:4.3s", "slower:soon>5/s"} {
 		want := text + ": the time must be above zero and at most 4.294967295s, with its unit: slower:5us"
-		if _, _, err := parseTrigger(text, false, nil); err == nil || err.Error() != want {
+		if _, _, err := parseTrigger(text, filter.Options{}); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if _, _, err := parseTrigger("slower:5us>5", false, nil); err == nil || err.Error() != "slower:5us>5: a rate is a number of packets per second: drop>1000/s" {
+	if _, _, err := parseTrigger("slower:5us>5", filter.Options{}); err == nil || err.Error() != "slower:5us>5: a rate is a number of packets per second: drop>1000/s" {
 		t.Error(err)
 	}
 }
@@ -86,7 +88,7 @@ func TestTriggerSlower(t *testing.T) {
 func TestTriggerEmpty(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", " "} {
-		if _, _, err := parseTrigger(text, false, nil); err == nil || !strings.HasSuffix(err.Error(), " is none of these: "+triggerHelp) {
+		if _, _, err := parseTrigger(text, filter.Options{}); err == nil || !strings.HasSuffix(err.Error(), " is none of these: "+triggerHelp) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -95,7 +97,7 @@ func TestTriggerEmpty(t *testing.T) {
 // A trigger knows the packets that are sent.
 func TestTriggerOutbound(t *testing.T) {
 	t.Parallel()
-	trigger, _, err := parseTrigger("outbound and greater 60", false, nil)
+	trigger, _, err := parseTrigger("outbound and greater 60", filter.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +128,7 @@ func TestTriggerReasons(t *testing.T) {
 		{"reason:NO_SOCKET,SOCKET_RCVBUFF > 1/s", [3]bool{false, true, false}},
 		{"reason:TCP_CSUM>0/s", [3]bool{false, false, true}},
 	} {
-		trigger, need, err := parseTrigger(test.text, false, nil)
+		trigger, need, err := parseTrigger(test.text, filter.Options{})
 		if err != nil || need != needReason || trigger.Name != test.text {
 			t.Fatalf("%+v, %v, %v", trigger, need, err)
 		}
@@ -137,7 +139,7 @@ func TestTriggerReasons(t *testing.T) {
 			}
 		}
 	}
-	fires, _, err := parseTrigger("reason:NO_SOCKET", false, nil)
+	fires, _, err := parseTrigger("reason:NO_SOCKET", filter.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +182,7 @@ func TestTriggerRetransmits(t *testing.T) {
 		t.Errorf("%d reads", reads)
 	}
 	for _, text := range []string{"retransmit", "retransmit > 100/s"} {
-		if trigger, need, err := parseTrigger(text, false, nil); err != nil || need != needNothing || trigger.Name != text {
+		if trigger, need, err := parseTrigger(text, filter.Options{}); err != nil || need != needNothing || trigger.Name != text {
 			t.Errorf("%s: %+v, %v, %v", text, trigger, need, err)
 		}
 	}
@@ -198,8 +200,24 @@ func TestTriggerMistakes(t *testing.T) {
 		{"lost>", rate},
 		{"drop>=5/s", rate},
 	} {
-		if _, _, err := parseTrigger(test.text, false, nil); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, _, err := parseTrigger(test.text, filter.Options{}); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %s", test.text, err, test.want)
+		}
+	}
+}
+
+// A filter as a trigger finds tunnels at the same port as the capture's own filter.
+func TestTriggerInTunnel(t *testing.T) {
+	t.Parallel()
+	const port = 5000
+	frame := testnet.TxToRx().UDP(1000, port, append([]byte{8, 0, 0, 0, 0, 0, 5, 0}, testnet.UDPFrame(64, 0)...))
+	for want, of := range map[bool]filter.Options{false: {}, true: {VXLANPort: port}} {
+		trigger, _, err := parseTrigger("inner udp", of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := trigger.Fires(&capture.Packet{Facts: &capture.Facts{WireLen: uint32(len(frame))}, Data: frame}, &capture.Source{Hook: capture.XDP}); got != want {
+			t.Errorf("fires: %v with %+v", got, of)
 		}
 	}
 }

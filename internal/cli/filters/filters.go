@@ -136,13 +136,20 @@ func withoutComments(text string) string {
 	return b.String()
 }
 
+// Compiling says how the flags let expressions be compiled, whatever the packets and the interface.
+func (o *Options) Compiling() filter.Options {
+	return filter.Options{Sets: o.Sets.Known(), VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort()}
+}
+
 // Print does what -d asks for, for received packets or, if outbound, for sent ones. It needs
 // neither privileges nor an interface.
 func (o *Options) Print(out io.Writer, snapLen int64, outbound bool) error {
 	prog := o.Program
 	if prog == nil {
 		var err error
-		prog, err = filter.Compile(o.Text, filter.Options{SnapLen: int(snapLen), Sets: o.Sets.Known(), VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort(), Netmask: o.Netmask, Outbound: outbound, Unoptimised: o.unoptimised})
+		of := o.Compiling()
+		of.SnapLen, of.Netmask, of.Outbound, of.Unoptimised = int(snapLen), o.Netmask, outbound, o.unoptimised
+		prog, err = filter.Compile(o.Text, of)
 		if err != nil {
 			return fmt.Errorf("filter expression: %w", err)
 		}
@@ -179,7 +186,9 @@ func (o *Options) Matchers() (*Matchers, error) {
 	if err := o.Sets.OnlyFiles(); err != nil {
 		return nil, err
 	}
-	return newMatchers(o.Text, filter.Options{Sets: o.Sets.Known(), VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort(), Netmask: o.Netmask}, o.OneNetmask)
+	of := o.Compiling()
+	of.Netmask = o.Netmask
+	return newMatchers(o.Text, of, o.OneNetmask)
 }
 
 // PrintFor is Print for what -Q chooses, which decides about inbound and outbound.
@@ -217,7 +226,8 @@ func (o *Options) Compile(iface string, d capture.Direction) (received, sent *fi
 	if err != nil {
 		return nil, nil, err
 	}
-	of := filter.Options{Sets: o.Sets.Known(), VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort(), Outbound: d == capture.Out}
+	of := o.Compiling()
+	of.Outbound = d == capture.Out
 	if of.Netmask, err = ifi.Netmask(); err != nil {
 		return nil, nil, err
 	}

@@ -153,7 +153,9 @@ func (r *replayOptions) open(o *Options) (err error) {
 		if err := o.filter.Sets.OnlyFiles(); err != nil {
 			return err
 		}
-		if r.options.Expect, err = replay.ParseExpectations(string(text), r.expect, o.filter.Sets.Known()); err != nil {
+		of := o.filter.Compiling()
+		of.Fragments = false // each packet is looked at by itself
+		if r.options.Expect, err = replay.ParseExpectations(string(text), r.expect, of); err != nil {
 			return fmt.Errorf("--expect: %w", err)
 		}
 	}

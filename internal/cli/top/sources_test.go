@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
 // If an interface refuses a filter, all of them count by the former one.
@@ -41,5 +43,19 @@ func TestRefilter(t *testing.T) {
 	}
 	if diff := cmp.Diff(slices.Repeat([]string{"icmp"}, 4), filters()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The packets of a row are found at the same port of VXLAN as they were counted.
+func TestWatchInTunnel(t *testing.T) {
+	t.Parallel()
+	o, cmd := new(Options), new(cobra.Command)
+	frame.AddFlags(cmd, "Filter", o.filter.VXLANPortFlag())
+	if err := cmd.ParseFlags([]string{"--vxlan-port", "5000"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := (&sources{o: o}).watchOptions(choice{interfaces: []string{"lo"}})
+	if err != nil || got.VXLANPort != 5000 {
+		t.Errorf("port %d, %v", got.VXLANPort, err)
 	}
 }

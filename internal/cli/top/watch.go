@@ -39,7 +39,7 @@ const (
 
 // watchOptions are those of a capture of what belongs to a row.
 func (s *sources) watchOptions(c choice) (capture.Options, error) {
-	o := capture.Options{Interfaces: c.interfaces, Direction: s.o.direction, Filter: s.filterOf(c), FilterSets: s.o.filter.Sets.Known(), Buffer: watchBuffer, MaxRate: shownPerSecond}
+	o := capture.Options{Interfaces: c.interfaces, Direction: s.o.direction, Filter: s.filterOf(c), FilterSets: s.o.filter.Sets.Known(), VXLANPort: s.o.filter.VXLANPort(), Buffer: watchBuffer, MaxRate: shownPerSecond}
 	o.VLANAware = s.o.filter.VLANAware || s.o.filter.Text == "" // as flows and protocols are counted
 	if slices.Contains(o.Interfaces, "") {
 		o.Interfaces = s.names()
