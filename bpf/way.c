@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * Counts the packets of an interface at two points of their way: where the interface hands them to
- * the stack, and where the stack hands them to a socket. Owner: Meter in the Go package
- * internal/way.
+ * the stack, and where the stack hands them to a socket. Owner: wayMeter in the Go package
+ * internal/drops.
  */
 #include "include/build.h"
 #include <linux/bpf.h>

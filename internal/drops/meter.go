@@ -12,7 +12,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/proc"
 	"github.com/xdpcap/xdpcap/internal/support"
-	"github.com/xdpcap/xdpcap/internal/way"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -35,7 +34,7 @@ type Meter struct {
 	hook     *hook            // nil = all
 	witness  *witness         // nil unless asked for
 	again    *retransmits     // nil unless asked for
-	way      *way.Meter       // nil without a filter
+	way      *wayMeter        // nil without a filter
 	before   *filteredReading // what had been lost when m.way began to count
 }
 
@@ -209,7 +208,7 @@ func (m *Meter) Read() (Counts, error) {
 
 func (m *Meter) read() (r *reading, err error) {
 	refused := m.listen.counters()
-	var came way.Counts
+	var came wayCounts
 	if m.way != nil {
 		// Losses come later: a packet that is on its way meanwhile does not seem to remain.
 		if came, err = m.way.Read(); err != nil {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/filter"
-	"github.com/xdpcap/xdpcap/internal/way"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -83,14 +82,14 @@ func sumOfKnown(a, b *Tally) *Tally {
 
 // A filteredReading has what is only read with a filter.
 type filteredReading struct {
-	came     way.Counts
+	came     wayCounts
 	received map[Loss]Tally // losses of the stack and of sockets, of what the interface received
 	atHook   Tally          // thrown away after the XDP hook, in generic mode and by drivers such as veth
 }
 
 // openWay begins to count on the way. The losses until then are not of packets that came.
 func (m *Meter) openWay(filter *filter.Program) (err error) {
-	if m.way, err = way.Open(*m.iface, filter); err != nil {
+	if m.way, err = openWayMeter(*m.iface, filter); err != nil {
 		return err
 	}
 	stack, err := m.stack.Read()

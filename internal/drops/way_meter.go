@@ -1,7 +1,4 @@
-// Package way counts the packets of an interface at two points of their way to a socket: where the
-// interface hands them to the network stack, and where that hands them to a socket. With the losses
-// in between, which package drops counts, this shows where packets remain.
-package way
+package drops
 
 import (
 	"errors"
@@ -19,37 +16,39 @@ import (
 
 //go:generate go tool bpf2go -target bpfel -type tally -type point way ../../bpf/way.c
 
-// A Meter counts. Its methods may be called concurrently, except Close.
-type Meter struct {
+// A wayMeter counts the packets of an interface at two points of their way to a socket: where the
+// interface hands them to the network stack, and where that hands them to a socket. With the losses
+// in between this shows where packets remain. Its methods may be called concurrently, except Close.
+type wayMeter struct {
 	came     *ebpf.Map
 	stack    *attach.Attachment
 	socket   *attach.Attachment // nil: unknown, see NoSocket
 	noSocket error
-	before   Counts // what was counted before both programs were attached
+	before   wayCounts // what was counted before both programs were attached
 }
 
-// Counts are cumulative since the end of Open. A buffer of GSO or GRO counts its segments.
-type Counts struct {
+// wayCounts are cumulative since the end of openWayMeter. A buffer of GSO or GRO counts its segments.
+type wayCounts struct {
 	Stack  meter.Tally // that came to the stack: at tc ingress, after XDP and before all else
 	Socket meter.Tally // that came to a socket of the interface's network namespace, before its queue
 }
 
-// Open begins to count the packets that a filter for Ethernet takes; nil = all. It attaches a
+// openWayMeter begins to count the packets that a filter for Ethernet takes; nil = all. It attaches a
 // program at tc ingress of the interface, which passes all packets on, and none at its XDP hook.
 // Another one sees what all sockets of the machine receive. It is no error if the kernel refuses
 // the second one: see NoSocket.
-func Open(ifi xdp.Interface, filter *filter.Program) (m *Meter, err error) {
+func openWayMeter(ifi xdp.Interface, filter *filter.Program) (m *wayMeter, err error) {
 	if ifi, err = xdp.EthernetInterface(ifi.Name); err != nil {
 		return nil, err
 	}
-	m = new(Meter)
+	m = new(wayMeter)
 	if err := m.open(ifi, filter); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }
 
-func (m *Meter) open(ifi xdp.Interface, filter *filter.Program) error {
+func (m *wayMeter) open(ifi xdp.Interface, filter *filter.Program) error {
 	spec, err := loadWay()
 	if err != nil {
 		return err
@@ -77,7 +76,7 @@ func (m *Meter) open(ifi xdp.Interface, filter *filter.Program) error {
 }
 
 // attach loads one program, with the map of counters, and attaches it.
-func (m *Meter) attach(spec *ebpf.CollectionSpec, name string, attach func(*ebpf.Program) (*attach.Attachment, error)) (*attach.Attachment, error) {
+func (m *wayMeter) attach(spec *ebpf.CollectionSpec, name string, attach func(*ebpf.Program) (*attach.Attachment, error)) (*attach.Attachment, error) {
 	only := spec.Copy()
 	only.Programs = map[string]*ebpf.ProgramSpec{name: only.Programs[name]}
 	if err := xdp.Alone(only.Programs[name]); err != nil {
@@ -94,15 +93,15 @@ func (m *Meter) attach(spec *ebpf.CollectionSpec, name string, attach func(*ebpf
 }
 
 // NoSocket returns why packets are not counted at sockets; nil = they are.
-func (m *Meter) NoSocket() error { return m.noSocket }
+func (m *wayMeter) NoSocket() error { return m.noSocket }
 
 // Read returns the counters.
-func (m *Meter) Read() (Counts, error) {
+func (m *wayMeter) Read() (wayCounts, error) {
 	var cursor ebpf.MapBatchCursor
 	cpus := ebpf.MustPossibleCPU()
 	points, perCPU := make([]uint32, wayPointPOINTS), make([]wayTally, int(wayPointPOINTS)*cpus)
 	if n, err := m.came.BatchLookup(&cursor, points, perCPU, nil); n != len(points) {
-		return Counts{}, fmt.Errorf("read how many packets came: %d of %d counters: %w", n, len(points), err)
+		return wayCounts{}, fmt.Errorf("read how many packets came: %d of %d counters: %w", n, len(points), err)
 	}
 	var sums [wayPointPOINTS]meter.Tally
 	for i, point := range points {
@@ -110,19 +109,19 @@ func (m *Meter) Read() (Counts, error) {
 			sums[point].Add(meter.Tally{Packets: t.Packets, Bytes: t.Bytes})
 		}
 	}
-	return Counts{Stack: sums[wayPointAT_STACK], Socket: sums[wayPointAT_SOCKET]}.since(m.before), nil
+	return wayCounts{Stack: sums[wayPointAT_STACK], Socket: sums[wayPointAT_SOCKET]}.since(m.before), nil
 }
 
-func (c Counts) since(before Counts) Counts {
+func (c wayCounts) since(before wayCounts) wayCounts {
 	c.Stack.Subtract(before.Stack)
 	c.Socket.Subtract(before.Socket)
 	return c
 }
 
 // Check returns why packets are not counted any more at the stack; nil = they are.
-func (m *Meter) Check() error { return m.stack.Check() }
+func (m *wayMeter) Check() error { return m.stack.Check() }
 
 // Close detaches the programs.
-func (m *Meter) Close() error {
+func (m *wayMeter) Close() error {
 	return errors.Join(m.stack.Close(), m.socket.Close(), m.came.Close())
 }
