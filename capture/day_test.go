@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/roster"
 )
@@ -23,7 +22,7 @@ type Day struct {
 	Largest    int  // the most indexes that there were
 
 	mu      sync.Mutex
-	counts  map[int]account.Program // by slot
+	counts  map[int]probe.ProgramCounts // by slot
 	come    int
 	there   []*visit
 	stopped atomic.Bool
@@ -40,9 +39,9 @@ const AtOnce = 30
 
 // NewDay returns a Day of so many interfaces.
 func NewDay(interfaces int) *Day {
-	s := &Session{options: Options{Patterns: []string{"*"}, SnapLen: 100}, ledger: account.NewLedger(0, 0)}
+	s := &Session{options: Options{Patterns: []string{"*"}, SnapLen: 100}, ledger: probe.NewLedger(0, 0)}
 	s.roster = roster.New(nil, 1, nil)
-	return &Day{Interfaces: interfaces, Session: s, counts: make(map[int]account.Program)}
+	return &Day{Interfaces: interfaces, Session: s, counts: make(map[int]probe.ProgramCounts)}
 }
 
 // Unwrap returns the session whose sources these are.
@@ -111,7 +110,7 @@ func (d *Day) count(slot int, filtered uint64) {
 	d.counts[slot] = a
 }
 
-func (d *Day) counted(slot int) (account.Program, error) {
+func (d *Day) counted(slot int) (probe.ProgramCounts, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.counts[slot], nil
@@ -129,7 +128,7 @@ func (d *Day) leave(c *visit) {
 }
 
 func (d *Day) Accounts() (Accounts, error) {
-	return d.Session.ledger.Accounts(func() ([]account.Program, error) { return d.Session.roster.Accounts(d.counted) })
+	return d.Session.ledger.Accounts(func() ([]probe.ProgramCounts, error) { return d.Session.roster.Accounts(d.counted) })
 }
 
 func (d *Day) Stop() { d.stopped.Store(true) }

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
@@ -84,8 +83,8 @@ type lossWatch struct {
 	options    *Options
 	sampler    *probe.Sampler
 	roster     *roster.Roster
-	programs   func() ([]account.Program, error)
-	ledger     *account.Ledger
+	programs   func() ([]probe.ProgramCounts, error)
+	ledger     *probe.Ledger
 	laps       *throttle.Laps
 	rings      []uint32     // by CPU: its ring at the last reading
 	unheard    []uint64     // by CPU: losses before it had that ring

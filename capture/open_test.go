@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -63,7 +62,7 @@ func notices(into *[]string) func(error) {
 // same fails the test if two values differ. about, if it is given, is a format and its arguments.
 func same(tb testing.TB, want, got any, about ...any) {
 	tb.Helper()
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(account.Program{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(probe.ProgramCounts{})); diff != "" {
 		text := ""
 		if len(about) > 0 {
 			text = fmt.Sprintf(about[0].(string), about[1:]...) + " "

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/capture/internal/account"
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 )
@@ -62,7 +62,7 @@ func newLoopOf(packet []byte) *loop {
 	for i := uint64(0); memory.Put(0, ring.NewRecord(packet, i), packet); i++ {
 	}
 	return &loop{
-		Reader:  reader.Reader{Rings: memory.Set, Lost: ring.Losses{Slots: 1}, Ledger: account.NewLedger(1, 0)},
+		Reader:  reader.Reader{Rings: memory.Set, Lost: ring.Losses{Slots: 1}, Ledger: probe.NewLedger(1, 0)},
 		memory:  memory,
 		packets: make([]Packet, ring.GroupSize),
 	}

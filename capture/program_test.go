@@ -13,7 +13,6 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
@@ -147,7 +146,7 @@ func (p *programTest) runOn(cpu, source int, packet []byte, n int) {
 	must(p.t, err)
 }
 
-func (p *programTest) accounts() []account.Program {
+func (p *programTest) accounts() []probe.ProgramCounts {
 	p.t.Helper()
 	accounts, err := p.roster.Accounts(p.sampler.Counted)
 	must(p.t, err)
@@ -155,13 +154,15 @@ func (p *programTest) accounts() []account.Program {
 }
 
 // expect compares the accounts of the sources.
-func (p *programTest) expect(want ...account.Program) {
+func (p *programTest) expect(want ...probe.ProgramCounts) {
 	p.t.Helper()
 	same(p.t, want, p.accounts())
 }
 
 // counted is the account of a program that saw packets and sent records of some.
-func counted(a Account, sent uint64) account.Program { return account.Program{Account: a, Sent: sent} }
+func counted(a Account, sent uint64) probe.ProgramCounts {
+	return probe.ProgramCounts{Account: a, Sent: sent}
+}
 
 // eachTransport runs a test for every kind of transport, side by side.
 func eachTransport(t *testing.T, test func(t *testing.T, transport Transport)) {
@@ -245,7 +246,7 @@ func testProgram(t *testing.T, transport Transport, d Direction) {
 				}
 				same(t, packet[:length], packets[0], "%d bytes", size)
 				sent := uint64(n + 1)
-				b.expect(account.Program{}, counted(Account{Seen: sent}, sent))
+				b.expect(probe.ProgramCounts{}, counted(Account{Seen: sent}, sent))
 			}
 		})
 	}
@@ -282,7 +283,7 @@ func TestProgramLost(t *testing.T) {
 		b.run(0, packetOf(64, 0), frames)
 		samples, _ := b.samples()
 		lost := uint64(frames - len(samples))
-		b.expect(counted(Account{Seen: frames, Lost: lost}, uint64(len(samples))), account.Program{})
+		b.expect(counted(Account{Seen: frames, Lost: lost}, uint64(len(samples))), probe.ProgramCounts{})
 		if lost == 0 {
 			t.Error("nothing was lost")
 		}
@@ -305,7 +306,7 @@ func TestProgramSample(t *testing.T) {
 			b.run(0, packetOf(64, 0), frames)
 			samples, _ := b.samples()
 			kept := frames / uint64(n)
-			b.expect(counted(Account{Seen: frames, NotSampled: frames - kept}, kept), account.Program{})
+			b.expect(counted(Account{Seen: frames, NotSampled: frames - kept}, kept), probe.ProgramCounts{})
 			places := make([]float64, n)
 			for i, s := range samples {
 				number := s.ID&(1<<40-1) - 1
@@ -407,7 +408,7 @@ func TestProgramFilter(t *testing.T) {
 	} {
 		b.run(0, packet, 1)
 	}
-	b.expect(counted(Account{Seen: 6, FilteredOut: 4, NotSampled: 1}, 1), account.Program{})
+	b.expect(counted(Account{Seen: 6, FilteredOut: 4, NotSampled: 1}, 1), probe.ProgramCounts{})
 	b = newProgramTest(t, Options{Filter: "udp dst port 53", VLANAware: true})
 	b.run(0, testnet.VLAN(out.UDP(1002, 53, nil), 5), 1)
 	if a := b.accounts()[0]; a.Sent != 1 {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
@@ -24,7 +24,7 @@ func mixedRings(seed uint64, shared int, limit uint64) *reader.Reader {
 	r := &reader.Reader{
 		Rings:    memory.Set,
 		Lost:     ring.Losses{Slots: 2},
-		Ledger:   account.NewLedger(2, limit),
+		Ledger:   probe.NewLedger(2, limit),
 		SnapLen:  1500,
 		Weighted: seed%3 != 0,
 		HasMore:  seed%3 == 0,

@@ -3,8 +3,8 @@ package capture
 import (
 	"testing"
 
-	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
@@ -23,7 +23,7 @@ func fillRings(rings, size, packet int) *filledRings {
 	f := &filledRings{memory: memory, Reader: reader.Reader{
 		Rings:    memory.Set,
 		Lost:     ring.Losses{Slots: 2},
-		Ledger:   account.NewLedger(2, 0),
+		Ledger:   probe.NewLedger(2, 0),
 		Weighted: true,
 		SnapLen:  MaxSnapLen,
 		Laps:     new(throttle.Laps),

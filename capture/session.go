@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
@@ -29,7 +28,7 @@ type Session struct {
 	started time.Time
 	sampler *probe.Sampler
 	hooks   watch.Hooks
-	ledger  *account.Ledger
+	ledger  *probe.Ledger
 	reader  reader.Reader
 	watch   *watch.Watch
 	witness *watch.Witness
@@ -111,7 +110,7 @@ func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 	if s.sampler, err = probe.New(s.options.probe(), s.roster.Sources(), slots, hooks, newRings(s.options.rings())); err != nil {
 		return err
 	}
-	s.ledger = account.NewLedger(s.roster.Size(), s.options.Count)
+	s.ledger = probe.NewLedger(s.roster.Size(), s.options.Count)
 	if err := s.openReader(); err != nil {
 		return err
 	}
@@ -256,7 +255,9 @@ func (s *Session) fail(err error) {
 }
 
 // programs reads the programs' counts for each source.
-func (s *Session) programs() ([]account.Program, error) { return s.roster.Accounts(s.sampler.Counted) }
+func (s *Session) programs() ([]probe.ProgramCounts, error) {
+	return s.roster.Accounts(s.sampler.Counted)
+}
 
 // notice calls Options.Notice. Any goroutine may call it.
 func (s *Session) notice(err error) { s.options.notice(err) }

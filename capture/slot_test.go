@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/reader"
@@ -78,7 +77,7 @@ func TestSlotReused(t *testing.T) {
 	must(t, err)
 	defer k.Close()
 	z := slotZero{r, k}
-	reader := reader.Reader{Roster: r, Ledger: account.NewLedger(0, 0), Lost: ring.Losses{Slots: slots}, Follows: true}
+	reader := reader.Reader{Roster: r, Ledger: probe.NewLedger(0, 0), Lost: ring.Losses{Slots: slots}, Follows: true}
 	since := func(cpu, dropped uint64) uint64 {
 		t.Helper()
 		f := Facts{ID: cpu << kernel.SamplerLimitID_CPU_SHIFT, Dropped: dropped}

@@ -1,5 +1,6 @@
 // Package probe loads the programs of bpf/sampler.c, and attaches them: at XDP, around a running
-// XDP program, in a hook map, at tc, and where packets get lost.
+// XDP program, in a hook map, at tc, and where packets get lost. It joins their counts with those of
+// the reader.
 package probe
 
 import (

@@ -11,7 +11,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
-	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/packet"
@@ -161,7 +160,7 @@ func (k *Sampler) LoadAll(hooks []Hook) error {
 }
 
 // Counted reads the programs' counts of a slot, summed over the CPUs.
-func (k *Sampler) Counted(slot int) (sum account.Program, err error) {
+func (k *Sampler) Counted(slot int) (sum ProgramCounts, err error) {
 	perCPU, err := k.PerCPU(slot)
 	for _, a := range perCPU {
 		sum.Seen += a.Seen

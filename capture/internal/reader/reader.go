@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/roster"
@@ -29,7 +28,7 @@ type Reader struct {
 	Cards     []probe.Card // by source; nil = no source has metadata of a card
 	Lost      ring.Losses
 	Clock     machine.Stamper
-	Ledger    *account.Ledger
+	Ledger    *probe.Ledger
 	Immediate bool           // packets are handed over one by one, not in groups
 	SnapLen   int            // bytes
 	Weighted  bool           // the sampling rate alone gives the packets' weights
@@ -39,9 +38,9 @@ type Reader struct {
 	Laps      *throttle.Laps // measures how the reader's goroutine spends its time
 	Words     *lost.Words    // nil = no source has lost packets
 
-	Detached *atomic.Bool                      // is set when all programs are detached and have ended
-	Programs func() ([]account.Program, error) // reads the programs' counts for each source
-	Stop     func()                            // detaches the programs
+	Detached *atomic.Bool                          // is set when all programs are detached and have ended
+	Programs func() ([]probe.ProgramCounts, error) // reads the programs' counts for each source
+	Stop     func()                                // detaches the programs
 	Notice   func(error)
 
 	// Idle, if not nil, is called when all available packets have been taken, and after each sleep.

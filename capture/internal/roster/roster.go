@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
@@ -180,10 +179,10 @@ func (r *Roster) Cards() (cards []probe.Card) {
 // attached: to find out, Add calls ended, which detaches it and waits until its program has ended.
 // Attaching takes some 10 ms. Meanwhile the reader and others go on, and wait only for the source
 // of a record that is not listed yet. Only one goroutine at a time may call it.
-func (r *Roster) Add(hooks []probe.Hook, numbers []int, arrival uint32, counted func(slot int) (account.Program, error), ended func([]probe.Hook) error) (sources []int, err error) {
+func (r *Roster) Add(hooks []probe.Hook, numbers []int, arrival uint32, counted func(slot int) (probe.ProgramCounts, error), ended func([]probe.Hook) error) (sources []int, err error) {
 	r.adding.Lock()
 	defer r.adding.Unlock()
-	var before []account.Program
+	var before []probe.ProgramCounts
 	for i, h := range hooks {
 		for j := range h.Sources() {
 			a, err := counted(numbers[i]*r.perHook + j)
@@ -228,7 +227,7 @@ func (r *Roster) list(m *member) {
 
 // haveSeen ends hooks, and reports whether their programs have seen packets. before has the counts
 // of their slots before they were attached.
-func (r *Roster) haveSeen(hooks []probe.Hook, numbers []int, before []account.Program, counted func(slot int) (account.Program, error), ended func([]probe.Hook) error) (bool, error) {
+func (r *Roster) haveSeen(hooks []probe.Hook, numbers []int, before []probe.ProgramCounts, counted func(slot int) (probe.ProgramCounts, error), ended func([]probe.Hook) error) (bool, error) {
 	if err := ended(hooks); err != nil {
 		return false, err
 	}

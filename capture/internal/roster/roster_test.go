@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -17,7 +16,7 @@ import (
 // equal fails the test if two values differ.
 func equal(t *testing.T, want, got any, about ...any) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(account.Program{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(probe.ProgramCounts{})); diff != "" {
 		t.Errorf("%v (-want +got):\n%s", about, diff)
 	}
 }
@@ -48,9 +47,9 @@ func (s *seat) Attach() error {
 }
 
 // slotCounters are what the programs have counted in each slot.
-type slotCounters map[int]account.Program
+type slotCounters map[int]probe.ProgramCounts
 
-func (c slotCounters) read(slot int) (account.Program, error) { return c[slot], nil }
+func (c slotCounters) read(slot int) (probe.ProgramCounts, error) { return c[slot], nil }
 
 func (c slotCounters) add(slot int, seen, sent uint64) {
 	a := c[slot]
@@ -164,7 +163,7 @@ func TestRosterUnread(t *testing.T) {
 	t.Parallel()
 	r := New(nil, 1, nil)
 	counts := make(slotCounters)
-	l := account.NewLedger(2, 0)
+	l := probe.NewLedger(2, 0)
 	var sources []int
 	for i := range 2 {
 		own, err := r.Add([]probe.Hook{&seat{names: []string{"a"}}}, []int{i}, 1, counts.read, noEnd)
@@ -177,7 +176,7 @@ func TestRosterUnread(t *testing.T) {
 	}
 	l.Reject(0) // it is of source 1, and names the other
 	l.Publish()
-	read := func() ([]account.Program, error) { return r.Accounts(counts.read) }
+	read := func() ([]probe.ProgramCounts, error) { return r.Accounts(counts.read) }
 	r.Leave(sources, 1)
 	for _, i := range sources {
 		if retired, err := r.Retire(i, 2, l.Read(i), counts.read); !retired || err != nil {

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/account"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/roster"
 	"github.com/xdpcap/xdpcap/capture/packet"
@@ -28,7 +27,7 @@ type Followed struct {
 	Roster  *roster.Roster
 	Sampler *probe.Sampler
 	Witness *Witness // nil until the first interfaces are captured
-	Ledger  *account.Ledger
+	Ledger  *probe.Ledger
 	Passed  *atomic.Int64 // how far the reader has read, in CLOCK_MONOTONIC ns
 	Hooks   *Hooks        // the hooks of these interfaces: all hooks of the session
 

@@ -3,7 +3,7 @@ package watch
 import (
 	"testing"
 
-	"github.com/xdpcap/xdpcap/capture/internal/account"
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -33,7 +33,7 @@ func TestGap(t *testing.T) {
 		{name: "a bridge", from: native, received: 100, isBridge: true},
 	} {
 		counts := xdp.Counts{Received: 1000, IsHardware: test.isCard}
-		accounts := make([]account.Program, 2)
+		accounts := make([]probe.ProgramCounts, 2)
 		accounts[0].Seen = 700
 		if test.isBridge {
 			test.from.Driver = "bridge"
@@ -42,7 +42,7 @@ func TestGap(t *testing.T) {
 			read:    func(int) (xdp.Counts, error) { return counts, nil },
 			listed:  func() []packet.Source { return []packet.Source{test.from, ingress} },
 			gone:    func(bool) []int { return nil },
-			counted: func() ([]account.Program, error) { return accounts, nil },
+			counted: func() ([]probe.ProgramCounts, error) { return accounts, nil },
 			notice:  func(err error) { t.Errorf("%s: notice: %v", test.name, err) },
 			sources: make(map[int]*passing),
 		}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/account"
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
@@ -28,7 +28,7 @@ type Witness struct {
 	read    func(index int) (xdp.Counts, error)
 	listed  func() []packet.Source  // the latest source of each index
 	gone    func(isOver bool) []int // the indexes of sources that have gone
-	counted func() ([]account.Program, error)
+	counted func() ([]probe.ProgramCounts, error)
 	notice  func(error)
 
 	mu      sync.Mutex
@@ -78,7 +78,7 @@ func isWitnessed(src *packet.Source) bool {
 
 // NewWitness returns a witness that has not looked yet. gone and counted are as Roster.Gone and
 // Roster.Accounts.
-func NewWitness(listed func() []packet.Source, gone func(isOver bool) []int, counted func() ([]account.Program, error), notice func(error)) (*Witness, error) {
+func NewWitness(listed func() []packet.Source, gone func(isOver bool) []int, counted func() ([]probe.ProgramCounts, error), notice func(error)) (*Witness, error) {
 	names, err := xdp.OpenNames()
 	if err != nil {
 		return nil, err

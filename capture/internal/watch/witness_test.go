@@ -3,7 +3,7 @@ package watch
 import (
 	"testing"
 
-	"github.com/xdpcap/xdpcap/capture/internal/account"
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -13,7 +13,7 @@ type witnessTest struct {
 	Witness
 	source  packet.Source
 	counts  xdp.Counts
-	account account.Program
+	account probe.ProgramCounts
 	notices int
 	lost    []lostProgram // of the last second
 }
@@ -24,7 +24,7 @@ func newWitnessTest(src packet.Source) *witnessTest {
 		read:    func(int) (xdp.Counts, error) { return w.counts, nil },
 		listed:  func() []packet.Source { return []packet.Source{w.source} },
 		gone:    func(bool) []int { return nil },
-		counted: func() ([]account.Program, error) { return []account.Program{w.account}, nil },
+		counted: func() ([]probe.ProgramCounts, error) { return []probe.ProgramCounts{w.account}, nil },
 		notice:  func(error) { w.notices++ },
 		sources: make(map[int]*passing),
 	}

@@ -1,4 +1,4 @@
-package account
+package probe
 
 import (
 	"testing"
@@ -26,11 +26,11 @@ func TestLedger(t *testing.T) {
 	if l.Take(1, 40) {
 		t.Error("a packet above the limit was taken")
 	}
-	programs := []Program{
+	programs := []ProgramCounts{
 		{Account: packet.Account{Seen: 10, FilteredOut: 5, NotSampled: 1, Lost: 1}, Sent: 3},
 		{Account: packet.Account{Seen: 5, Lost: 1}, Sent: 4}, // one of the 4 records was never found in a ring
 	}
-	read := func() ([]Program, error) { return programs, nil }
+	read := func() ([]ProgramCounts, error) { return programs, nil }
 	want := packet.Accounts{
 		{Seen: 10, FilteredOut: 5, NotSampled: 1, Lost: 1},
 		{Seen: 5, Lost: 1},
@@ -69,7 +69,7 @@ func TestLedgerUnexplained(t *testing.T) {
 	l := NewLedger(3, 0)
 	l.Take(0, 10)
 	l.Take(1, 10)
-	l.Close([]Program{
+	l.Close([]ProgramCounts{
 		{Account: packet.Account{Seen: 5, FilteredOut: 1, Lost: 1}, Sent: 1}, // two packets are in no other number
 		{Account: packet.Account{Seen: 0}, Sent: 0},                          // a record that no program has sent
 		{Account: packet.Account{Seen: 3, NotSampled: 3}, Sent: 0},
@@ -96,8 +96,8 @@ func TestLedgerLive(t *testing.T) {
 	l := NewLedger(1, 0)
 	l.Take(0, 10)
 	l.Publish()
-	got, err := l.Accounts(func() ([]Program, error) {
-		return []Program{{Account: packet.Account{Seen: 4, FilteredOut: 3, NotSampled: 1, Lost: 1}, Sent: 1}}, nil
+	got, err := l.Accounts(func() ([]ProgramCounts, error) {
+		return []ProgramCounts{{Account: packet.Account{Seen: 4, FilteredOut: 3, NotSampled: 1, Lost: 1}, Sent: 1}}, nil
 	})
 	testnet.Must(t, err)
 	want := packet.Account{Seen: 6, FilteredOut: 3, NotSampled: 1, Lost: 1, Captured: 1, Bytes: 10}
@@ -119,7 +119,7 @@ func same(t *testing.T, want, got any, about ...any) {
 // source has gone before the session ends, and records of it were not found.
 func TestSettle(t *testing.T) {
 	t.Parallel()
-	p := Program{Account: packet.Account{Seen: 10, FilteredOut: 4, NotSampled: 1, Lost: 1}, Sent: 2}
+	p := ProgramCounts{Account: packet.Account{Seen: 10, FilteredOut: 4, NotSampled: 1, Lost: 1}, Sent: 2}
 	other := p
 	p.AwaitsExit = true
 	p.Settle()

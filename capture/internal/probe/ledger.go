@@ -1,5 +1,4 @@
-// Package account joins the counts of the sampling programs with the counts of the reader.
-package account
+package probe
 
 import (
 	"math"
@@ -8,9 +7,9 @@ import (
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
-// A Program has the counts of the programs in the kernel for a source. Its Captured, Bytes and
+// ProgramCounts are those of the programs in the kernel for a source. Its Captured, Bytes and
 // Invalid are 0, because only the reader can count them.
-type Program struct {
+type ProgramCounts struct {
 	packet.Account
 	Sent   uint64 // records that found room in a ring
 	Joined uint64 // packets in the larger ones that were seen, less one for each of these
@@ -24,7 +23,7 @@ type Program struct {
 
 // Settle counts as undecided the packets at an entry whose exits were not seen: they have been
 // seen, and nothing has become of them. The programs have ended.
-func (p *Program) Settle() {
+func (p *ProgramCounts) Settle() {
 	settled := p.FilteredOut + p.NotSampled + p.Lost - p.unread + p.Sent
 	if !p.AwaitsExit || p.Seen <= settled {
 		return
@@ -36,7 +35,7 @@ func (p *Program) Settle() {
 
 // Miss counts as lost the records of a source that the reader has not found. The source has ended,
 // and counts are those of the reader after it has read everything.
-func (p *Program) Miss(counts packet.Account) {
+func (p *ProgramCounts) Miss(counts packet.Account) {
 	read := counts.Captured + counts.NotSampled + counts.Invalid
 	unread := max(p.Sent-min(p.Sent, read), p.unread)
 	p.Lost += unread - p.unread
@@ -45,7 +44,7 @@ func (p *Program) Miss(counts packet.Account) {
 
 // Continue makes the counts of a slot the counts of an index: it subtracts the counts of the slot
 // before its source came, and adds the counts of earlier sources of the index.
-func (p *Program) Continue(before, earlier Program) {
+func (p *ProgramCounts) Continue(before, earlier ProgramCounts) {
 	p.Subtract(before.Account)
 	p.Add(earlier.Account)
 	p.Sent += earlier.Sent - before.Sent
@@ -168,7 +167,7 @@ func (l *Ledger) Read(source int) packet.Account {
 // it is counted for a source that lacks a record. Then each account adds up to the number that its
 // program has seen. If the program or the kernel has miscounted, or a ring held records that no
 // program sent, the difference is Unexplained.
-func (l *Ledger) Close(programs []Program) {
+func (l *Ledger) Close(programs []ProgramCounts) {
 	l.Publish()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -206,7 +205,7 @@ func (l *Ledger) Close(programs []Program) {
 // kernel copies the counters one after the other while the programs run, and seen first. A packet
 // may therefore be in the copy of a later counter and not in that of seen, so Seen is raised to the
 // sum of the others.
-func (l *Ledger) Accounts(read func() ([]Program, error)) (packet.Accounts, error) {
+func (l *Ledger) Accounts(read func() ([]ProgramCounts, error)) (packet.Accounts, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.final != nil {
@@ -224,7 +223,7 @@ func (l *Ledger) Accounts(read func() ([]Program, error)) (packet.Accounts, erro
 }
 
 // join adds up both sides. The caller holds mu.
-func (l *Ledger) join(programs []Program) packet.Accounts {
+func (l *Ledger) join(programs []ProgramCounts) packet.Accounts {
 	sums := make(packet.Accounts, len(programs))
 	for i, p := range programs {
 		sums[i] = p.Account
