@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
-	"github.com/xdpcap/xdpcap/capture/internal/roster"
 )
 
 // A Day is a session without programs. Interfaces come and go one after the other, a few at a time.
@@ -40,7 +39,7 @@ const AtOnce = 30
 // NewDay returns a Day of so many interfaces.
 func NewDay(interfaces int) *Day {
 	s := &Session{options: Options{Patterns: []string{"*"}, SnapLen: 100}, ledger: probe.NewLedger(0, 0)}
-	s.roster = roster.New(nil, 1, nil)
+	s.roster = probe.NewRoster(nil, 1, nil)
 	return &Day{Interfaces: interfaces, Session: s, counts: make(map[int]probe.ProgramCounts)}
 }
 

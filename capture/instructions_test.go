@@ -16,7 +16,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
-	"github.com/xdpcap/xdpcap/capture/internal/roster"
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/filter/set"
 	"github.com/xdpcap/xdpcap/internal/machine"
@@ -277,7 +276,7 @@ func withHooks(t *testing.T, pair *testnet.Pair, o Options, do func(probe.Hook))
 		if err != nil {
 			return err
 		}
-		r := roster.New(hooks, 0, nil)
+		r := probe.NewRoster(hooks, 0, nil)
 		slots, n := r.Arrays()
 		k, err := probe.New(o.probe(), r.Sources(), slots, n, ring.New(o.rings()))
 		if err != nil {

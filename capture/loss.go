@@ -9,7 +9,6 @@ import (
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
-	"github.com/xdpcap/xdpcap/capture/internal/roster"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 )
 
@@ -82,7 +81,7 @@ func (l *Loss) Error() string {
 type lossWatch struct {
 	options    *Options
 	sampler    *probe.Sampler
-	roster     *roster.Roster
+	roster     *probe.Roster
 	programs   func() ([]probe.ProgramCounts, error)
 	ledger     *probe.Ledger
 	laps       *throttle.Laps

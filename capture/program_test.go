@@ -16,7 +16,6 @@ import (
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
-	"github.com/xdpcap/xdpcap/capture/internal/roster"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -26,7 +25,7 @@ import (
 type programTest struct {
 	t       *testing.T
 	sampler *probe.Sampler
-	roster  *roster.Roster
+	roster  *probe.Roster
 	rings   *ring.Set
 	hooks   []probe.Hook
 }
@@ -47,7 +46,7 @@ func newProgramTest(t *testing.T, o Options) *programTest {
 		must(t, err)
 		p.hooks = append(p.hooks, hooks...)
 	}
-	p.roster, p.rings = roster.New(p.hooks, 0, nil), ring.New(o.rings())
+	p.roster, p.rings = probe.NewRoster(p.hooks, 0, nil), ring.New(o.rings())
 	p.sampler, err = probe.New(o.probe(), p.roster.Sources(), len(p.hooks), len(p.hooks), p.rings)
 	must(t, err)
 	t.Cleanup(p.close)

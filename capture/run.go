@@ -6,8 +6,8 @@ import (
 	"io"
 	"slices"
 
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
-	"github.com/xdpcap/xdpcap/capture/internal/roster"
 )
 
 // A regulated input watches how its outputs keep up, from when they have begun until end returns.
@@ -135,7 +135,7 @@ const maxAsked = 256
 
 // A farewell makes outputs forget the sources of a session whose interfaces have gone.
 type farewell struct {
-	roster    *roster.Roster // nil = no source goes
+	roster    *probe.Roster // nil = no source goes
 	forgotten func(source int)
 	outputs   []Forgetter
 	byAll     bool      // all outputs are Forgetters

@@ -12,7 +12,6 @@ import (
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
-	"github.com/xdpcap/xdpcap/capture/internal/roster"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/capture/internal/watch"
 	"github.com/xdpcap/xdpcap/internal/machine"
@@ -24,7 +23,7 @@ import (
 // the other methods. Close is called last.
 type Session struct {
 	options Options
-	roster  *roster.Roster
+	roster  *probe.Roster
 	started time.Time
 	sampler *probe.Sampler
 	hooks   watch.Hooks
@@ -105,7 +104,7 @@ func open(o Options, hooks []probe.Hook, newRings func(ring.Options) *ring.Set) 
 
 func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
-	s.roster = roster.New(s.hooks.All, s.options.slotsPerHook(), s.options.PodOf)
+	s.roster = probe.NewRoster(s.hooks.All, s.options.slotsPerHook(), s.options.PodOf)
 	slots, hooks := s.roster.Arrays()
 	if s.sampler, err = probe.New(s.options.probe(), s.roster.Sources(), slots, hooks, newRings(s.options.rings())); err != nil {
 		return err

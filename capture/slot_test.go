@@ -11,7 +11,6 @@ import (
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
-	"github.com/xdpcap/xdpcap/capture/internal/roster"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -27,7 +26,7 @@ func (h *named) Attach() error { return nil }
 
 // A slotZero makes sources come and go that have slot 0.
 type slotZero struct {
-	*roster.Roster
+	*probe.Roster
 	*probe.Sampler
 }
 
@@ -71,7 +70,7 @@ func TestSlotReused(t *testing.T) {
 	testnet.RequireRoot(t)
 	o, err := Options{Patterns: []string{"*"}}.withDefaults()
 	must(t, err)
-	r := roster.New(nil, o.slotsPerHook(), nil)
+	r := probe.NewRoster(nil, o.slotsPerHook(), nil)
 	slots, hooks := r.Arrays()
 	k, err := probe.New(o.probe(), nil, slots, hooks, ring.New(o.rings()))
 	must(t, err)

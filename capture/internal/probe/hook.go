@@ -1,6 +1,6 @@
 // Package probe loads the programs of bpf/sampler.c, and attaches them: at XDP, around a running
-// XDP program, in a hook map, at tc, and where packets get lost. It joins their counts with those of
-// the reader.
+// XDP program, in a hook map, at tc, and where packets get lost. It lists the sources of a
+// session as they come and go, and joins the programs' counts of each with those of the reader.
 package probe
 
 import (

@@ -10,7 +10,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
-	"github.com/xdpcap/xdpcap/capture/internal/roster"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/lost"
@@ -24,7 +23,7 @@ const ringsInterval = time.Second
 // belongs to one goroutine, except for the fields and methods whose comments allow any goroutine.
 type Reader struct {
 	Rings     *ring.Set
-	Roster    *roster.Roster
+	Roster    *probe.Roster
 	Cards     []probe.Card // by source; nil = no source has metadata of a card
 	Lost      ring.Losses
 	Clock     machine.Stamper

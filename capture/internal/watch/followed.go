@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
-	"github.com/xdpcap/xdpcap/capture/internal/roster"
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
@@ -24,7 +23,7 @@ const followPause = 50 * time.Millisecond
 // goroutine at a time may call its methods.
 type Followed struct {
 	Options *probe.Options
-	Roster  *roster.Roster
+	Roster  *probe.Roster
 	Sampler *probe.Sampler
 	Witness *Witness // nil until the first interfaces are captured
 	Ledger  *probe.Ledger

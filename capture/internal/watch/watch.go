@@ -14,7 +14,6 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
-	"github.com/xdpcap/xdpcap/capture/internal/roster"
 	"github.com/xdpcap/xdpcap/internal/attach"
 	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -55,7 +54,7 @@ type Watch struct {
 type Options struct {
 	Hooks    *Hooks
 	Followed *Followed // nil = the session does not follow interfaces that come and go
-	Roster   *roster.Roster
+	Roster   *probe.Roster
 	Witness  *Witness
 	Fail     func(error) // records an error that ends the session
 	Notice   func(error)

@@ -1,9 +1,8 @@
-package roster
+package probe
 
 import (
 	"fmt"
 
-	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
@@ -12,12 +11,12 @@ import (
 // the outputs have forgotten it, its index is vacant.
 type member struct {
 	packet.Source
-	card    probe.Card
+	card    Card
 	slot    int
-	before  probe.ProgramCounts  // the counts of the slot before the source came
-	earlier probe.ProgramCounts  // the counts of the sources that had the index before
-	ended   int64                // when its programs had ended, in CLOCK_MONOTONIC ns; 0 = one runs
-	final   *probe.ProgramCounts // the final counts of the index; nil = the counts may rise, or records are still unread
+	before  ProgramCounts  // the counts of the slot before the source came
+	earlier ProgramCounts  // the counts of the sources that had the index before
+	ended   int64          // when its programs had ended, in CLOCK_MONOTONIC ns; 0 = one runs
+	final   *ProgramCounts // the final counts of the index; nil = the counts may rise, or records are still unread
 }
 
 // Leave notes that no program of some sources runs any more. now is CLOCK_MONOTONIC in ns.
@@ -35,7 +34,7 @@ func (r *Roster) Leave(sources []int, now int64) {
 // have ended and the reader has read all their records. passed is the time up to which it has read
 // all records, in CLOCK_MONOTONIC ns, and counts has its counts. A record that it did not find, as
 // in the ring of a CPU that went offline, is lost.
-func (r *Roster) Retire(i int, passed int64, counts packet.Account, counted func(slot int) (probe.ProgramCounts, error)) (retired bool, err error) {
+func (r *Roster) Retire(i int, passed int64, counts packet.Account, counted func(slot int) (ProgramCounts, error)) (retired bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := &r.all[i]
@@ -90,7 +89,7 @@ func (r *Roster) Forget(source int) {
 
 // counted returns the account of an index: the sum over all sources that have had it. read returns
 // the counters of a slot, which continue from one source to the next.
-func (m *member) counted(read func(slot int) (probe.ProgramCounts, error)) (probe.ProgramCounts, error) {
+func (m *member) counted(read func(slot int) (ProgramCounts, error)) (ProgramCounts, error) {
 	if m.final != nil {
 		return *m.final, nil
 	}
@@ -104,10 +103,10 @@ func (m *member) counted(read func(slot int) (probe.ProgramCounts, error)) (prob
 }
 
 // Accounts returns the programs' counts for each index.
-func (r *Roster) Accounts(counted func(slot int) (probe.ProgramCounts, error)) ([]probe.ProgramCounts, error) {
+func (r *Roster) Accounts(counted func(slot int) (ProgramCounts, error)) ([]ProgramCounts, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make([]probe.ProgramCounts, len(r.all))
+	all := make([]ProgramCounts, len(r.all))
 	for i := range r.all {
 		var err error
 		if all[i], err = r.all[i].counted(counted); err != nil {

@@ -1,9 +1,7 @@
-package roster
+package probe
 
 import (
 	"fmt"
-
-	"github.com/xdpcap/xdpcap/capture/internal/probe"
 )
 
 // Arrays returns how many elements the programs' arrays by slot and by hook have.
@@ -66,7 +64,7 @@ func (r *Roster) LostBefore(come int, do func(slot int, byCPU []uint64)) {
 
 // Reserve takes a free number for each hook of an interface, and returns them. After an error it
 // has taken none.
-func (r *Roster) Reserve(hooks []probe.Hook) (numbers []int, err error) {
+func (r *Roster) Reserve(hooks []Hook) (numbers []int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	sources := len(r.all) - len(r.vacant)

@@ -1,4 +1,4 @@
-package roster
+package probe
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -16,14 +15,14 @@ import (
 // equal fails the test if two values differ.
 func equal(t *testing.T, want, got any, about ...any) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(probe.ProgramCounts{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(ProgramCounts{})); diff != "" {
 		t.Errorf("%v (-want +got):\n%s", about, diff)
 	}
 }
 
 // A seat is a hook with these sources, which can be attached or not.
 type seat struct {
-	probe.Hook
+	Hook
 	names     []string
 	failed    error
 	attaching func() // nil = nothing happens meanwhile
@@ -37,7 +36,7 @@ func (s *seat) Sources() (sources []packet.Source) {
 }
 
 // noEnd ends seats, which need nothing for it.
-func noEnd([]probe.Hook) error { return nil }
+func noEnd([]Hook) error { return nil }
 
 func (s *seat) Attach() error {
 	if s.attaching != nil {
@@ -47,9 +46,9 @@ func (s *seat) Attach() error {
 }
 
 // slotCounters are what the programs have counted in each slot.
-type slotCounters map[int]probe.ProgramCounts
+type slotCounters map[int]ProgramCounts
 
-func (c slotCounters) read(slot int) (probe.ProgramCounts, error) { return c[slot], nil }
+func (c slotCounters) read(slot int) (ProgramCounts, error) { return c[slot], nil }
 
 func (c slotCounters) add(slot int, seen, sent uint64) {
 	a := c[slot]
@@ -61,9 +60,9 @@ func (c slotCounters) add(slot int, seen, sent uint64) {
 // what was counted in its time.
 func TestRoster(t *testing.T) {
 	t.Parallel()
-	r := New(nil, 2, nil)
+	r := NewRoster(nil, 2, nil)
 	counts := make(slotCounters)
-	come := func(want int, hooks ...probe.Hook) (numbers, sources []int) {
+	come := func(want int, hooks ...Hook) (numbers, sources []int) {
 		t.Helper()
 		numbers, err := r.Reserve(hooks)
 		if err != nil || len(numbers) != len(hooks) || numbers[0] != want {
@@ -124,16 +123,16 @@ func TestRoster(t *testing.T) {
 // attached before another failed, it is a source that has gone.
 func TestRosterFailures(t *testing.T) {
 	t.Parallel()
-	r := New(nil, 1, nil)
+	r := NewRoster(nil, 1, nil)
 	counts := make(slotCounters)
 	refused := errors.New("refused")
-	if sources, err := r.Add([]probe.Hook{&seat{names: []string{"a"}, failed: refused}}, []int{0}, 1, counts.read, noEnd); !errors.Is(err, refused) || sources != nil {
+	if sources, err := r.Add([]Hook{&seat{names: []string{"a"}, failed: refused}}, []int{0}, 1, counts.read, noEnd); !errors.Is(err, refused) || sources != nil {
 		t.Errorf("sources %v, %v", sources, err)
 	}
 	if _, came := r.Tenant(0); came > 0 || len(r.Sources()) > 0 {
 		t.Errorf("sources %v", r.Sources())
 	}
-	sources, err := r.Add([]probe.Hook{&seat{names: []string{"a"}}, &seat{names: []string{"b"}, failed: refused}}, []int{0, 1}, 1, counts.read, noEnd)
+	sources, err := r.Add([]Hook{&seat{names: []string{"a"}}, &seat{names: []string{"b"}, failed: refused}}, []int{0, 1}, 1, counts.read, noEnd)
 	if !errors.Is(err, refused) || len(sources) != 2 {
 		t.Fatalf("sources %v, %v", sources, err)
 	}
@@ -145,7 +144,7 @@ func TestRosterFailures(t *testing.T) {
 	}
 	// One that goes right after its program was attached has seen packets, and its records come.
 	brief := &seat{names: []string{"brief"}, failed: refused, attaching: func() { counts.add(3, 2, 1) }}
-	if sources, err = r.Add([]probe.Hook{brief}, []int{3}, 1, counts.read, noEnd); !errors.Is(err, refused) || len(sources) != 1 {
+	if sources, err = r.Add([]Hook{brief}, []int{3}, 1, counts.read, noEnd); !errors.Is(err, refused) || len(sources) != 1 {
 		t.Fatalf("sources %v, %v", sources, err)
 	}
 	if source, came := r.Tenant(3); came == 0 || source != sources[0] {
@@ -161,12 +160,12 @@ func TestRosterFailures(t *testing.T) {
 // are lost. Those that arrived damaged are invalid in the end, whichever source they name.
 func TestRosterUnread(t *testing.T) {
 	t.Parallel()
-	r := New(nil, 1, nil)
+	r := NewRoster(nil, 1, nil)
 	counts := make(slotCounters)
-	l := probe.NewLedger(2, 0)
+	l := NewLedger(2, 0)
 	var sources []int
 	for i := range 2 {
-		own, err := r.Add([]probe.Hook{&seat{names: []string{"a"}}}, []int{i}, 1, counts.read, noEnd)
+		own, err := r.Add([]Hook{&seat{names: []string{"a"}}}, []int{i}, 1, counts.read, noEnd)
 		testnet.Must(t, err)
 		sources = append(sources, own...)
 		counts.add(i, uint64(7+3*i), uint64(7+3*i))
@@ -176,7 +175,7 @@ func TestRosterUnread(t *testing.T) {
 	}
 	l.Reject(0) // it is of source 1, and names the other
 	l.Publish()
-	read := func() ([]probe.ProgramCounts, error) { return r.Accounts(counts.read) }
+	read := func() ([]ProgramCounts, error) { return r.Accounts(counts.read) }
 	r.Leave(sources, 1)
 	for _, i := range sources {
 		if retired, err := r.Retire(i, 2, l.Read(i), counts.read); !retired || err != nil {
@@ -203,11 +202,11 @@ func TestRosterUnread(t *testing.T) {
 func TestRosterDay(t *testing.T) {
 	t.Parallel()
 	const day, atOnce = 60_000, 10
-	r := New(nil, 1, nil)
+	r := NewRoster(nil, 1, nil)
 	counts := make(slotCounters)
 	var sources, numbers []int
 	for i := range int64(day) {
-		hooks := []probe.Hook{&seat{names: []string{"a"}}}
+		hooks := []Hook{&seat{names: []string{"a"}}}
 		taken, err := r.Reserve(hooks)
 		testnet.Must(t, err)
 		own, err := r.Add(hooks, taken, 1, counts.read, noEnd)
@@ -250,12 +249,12 @@ func TestRosterFull(t *testing.T) {
 		{"a hook too many, at entry and exit", 65_531, 0, 3, 2, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := New(nil, 2, nil)
+			r := NewRoster(nil, 2, nil)
 			r.all = make([]member, test.have)
 			for i := range test.taken {
 				r.taken[i] = true
 			}
-			var hooks []probe.Hook
+			var hooks []Hook
 			for range test.hooks {
 				hooks = append(hooks, &seat{names: make([]string, test.sources)})
 			}
@@ -280,10 +279,10 @@ func TestRosterFull(t *testing.T) {
 // a record of that interface.
 func TestRosterWhileAttaching(t *testing.T) {
 	t.Parallel()
-	r := New(nil, 1, nil)
+	r := NewRoster(nil, 1, nil)
 	counts := make(slotCounters)
 	begun, goOn, found := make(chan struct{}), make(chan struct{}), make(chan int)
-	hooks := []probe.Hook{&seat{names: []string{"a"}, attaching: func() { close(begun); <-goOn }}}
+	hooks := []Hook{&seat{names: []string{"a"}, attaching: func() { close(begun); <-goOn }}}
 	numbers, err := r.Reserve(hooks)
 	testnet.Must(t, err)
 	added := make(chan error)

@@ -1,5 +1,4 @@
-// Package roster lists the sources of a session by their indexes, as they come and go.
-package roster
+package probe
 
 import (
 	"cmp"
@@ -11,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
@@ -54,10 +52,10 @@ type Roster struct {
 	departed, vacant []int
 }
 
-// New returns a roster of the sources of these hooks, or, if interfaces come and go, an empty one
+// NewRoster returns a roster of the sources of these hooks, or, if interfaces come and go, an empty one
 // with perHook slots for each hook; 0 = they do not. podOf returns the pod that an interface
 // belongs to; nil = no interface has a pod.
-func New(hooks []probe.Hook, perHook int, podOf func(index int) packet.Pod) *Roster {
+func NewRoster(hooks []Hook, perHook int, podOf func(index int) packet.Pod) *Roster {
 	r := &Roster{hooks: len(hooks), perHook: perHook, podOf: podOf}
 	if perHook == 0 {
 		r.all = r.membersOf(hooks)
@@ -74,7 +72,7 @@ func New(hooks []probe.Hook, perHook int, podOf func(index int) packet.Pod) *Ros
 }
 
 // membersOf returns the sources of hooks with their pods and cards.
-func (r *Roster) membersOf(hooks []probe.Hook) (all []member) {
+func (r *Roster) membersOf(hooks []Hook) (all []member) {
 	for _, h := range hooks {
 		own := h.Sources()
 		for i := range own {
@@ -82,7 +80,7 @@ func (r *Roster) membersOf(hooks []probe.Hook) (all []member) {
 			if r.podOf != nil {
 				m.Pod = r.podOf(m.Index)
 			}
-			if asking, ok := h.(probe.Asker); ok && i == 0 {
+			if asking, ok := h.(Asker); ok && i == 0 {
 				m.card = asking.Card()
 			}
 			all = append(all, m)
@@ -100,7 +98,7 @@ func (r *Roster) Has(is func(*packet.Source) bool) bool {
 
 // Describe updates the sources after their hooks were attached: their modes and programs are known
 // only then. hooks are those of New.
-func (r *Roster) Describe(hooks []probe.Hook) {
+func (r *Roster) Describe(hooks []Hook) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := 0
@@ -161,10 +159,10 @@ func (r *Roster) Source(i int) packet.Source {
 }
 
 // Cards returns the sources' cards; nil if no source has metadata of a card.
-func (r *Roster) Cards() (cards []probe.Card) {
+func (r *Roster) Cards() (cards []Card) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !slices.ContainsFunc(r.all, func(m member) bool { return m.card != probe.Card{} }) {
+	if !slices.ContainsFunc(r.all, func(m member) bool { return m.card != Card{} }) {
 		return nil
 	}
 	for i := range r.all {
@@ -179,10 +177,10 @@ func (r *Roster) Cards() (cards []probe.Card) {
 // attached: to find out, Add calls ended, which detaches it and waits until its program has ended.
 // Attaching takes some 10 ms. Meanwhile the reader and others go on, and wait only for the source
 // of a record that is not listed yet. Only one goroutine at a time may call it.
-func (r *Roster) Add(hooks []probe.Hook, numbers []int, arrival uint32, counted func(slot int) (probe.ProgramCounts, error), ended func([]probe.Hook) error) (sources []int, err error) {
+func (r *Roster) Add(hooks []Hook, numbers []int, arrival uint32, counted func(slot int) (ProgramCounts, error), ended func([]Hook) error) (sources []int, err error) {
 	r.adding.Lock()
 	defer r.adding.Unlock()
-	var before []probe.ProgramCounts
+	var before []ProgramCounts
 	for i, h := range hooks {
 		for j := range h.Sources() {
 			a, err := counted(numbers[i]*r.perHook + j)
@@ -192,15 +190,15 @@ func (r *Roster) Add(hooks []probe.Hook, numbers []int, arrival uint32, counted 
 			before = append(before, a)
 		}
 	}
-	if err = probe.AttachAll(hooks[:1]); err == nil {
-		err = probe.AttachAll(hooks[1:])
+	if err = AttachAll(hooks[:1]); err == nil {
+		err = AttachAll(hooks[1:])
 	} else if seen, failed := r.haveSeen(hooks[:1], numbers, before, counted, ended); !seen {
 		return nil, errors.Join(err, failed)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, h := range hooks {
-		for j, m := range r.membersOf([]probe.Hook{h}) {
+		for j, m := range r.membersOf([]Hook{h}) {
 			m.slot, m.before, before = numbers[i]*r.perHook+j, before[0], before[1:]
 			m.Arrival = arrival
 			r.list(&m)
@@ -227,7 +225,7 @@ func (r *Roster) list(m *member) {
 
 // haveSeen ends hooks, and reports whether their programs have seen packets. before has the counts
 // of their slots before they were attached.
-func (r *Roster) haveSeen(hooks []probe.Hook, numbers []int, before []probe.ProgramCounts, counted func(slot int) (probe.ProgramCounts, error), ended func([]probe.Hook) error) (bool, error) {
+func (r *Roster) haveSeen(hooks []Hook, numbers []int, before []ProgramCounts, counted func(slot int) (ProgramCounts, error), ended func([]Hook) error) (bool, error) {
 	if err := ended(hooks); err != nil {
 		return false, err
 	}
