@@ -4,6 +4,8 @@
 // Records are joined by the packet id if the hook gives one, and else by the parts of the packet
 // that the path does not change: addresses and ports, IPv4's id, TCP's sequence numbers, and the
 // rest of the bytes after IP's headers. A record that fits several packets is not joined to them.
+//
+// By the packets that two captures have in common, it also finds how far their clocks are apart.
 package follow
 
 import (

@@ -13,7 +13,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
-	"github.com/xdpcap/xdpcap/internal/align"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/follow"
 )
@@ -65,7 +64,7 @@ func (c *clocks) correct(ctx context.Context, p *frame.Process, files []file.Inp
 		clock, ok := seen[0].Of(&seen[i].Sightings)
 		if !ok {
 			return fmt.Errorf("--align: %s and %s have fewer than %d packets in common that can be told apart: give their difference by --shift %s=TIME",
-				files[0].Name, files[i].Name, align.Fewest, files[i].Name)
+				files[0].Name, files[i].Name, follow.FewestCommon, files[i].Name)
 		}
 		frame.Say(p.Stderr, "%s", clockText(files[i].Name, files[0].Name, &clock))
 		files[i].Correct = clock.Correct
@@ -98,7 +97,7 @@ func shiftFile(files []file.InputFile, shift string) error {
 
 // sightings are when the packets of a file were seen.
 type sightings struct {
-	align.Sightings
+	follow.Sightings
 	ids     *follow.Identifiers // those of all files
 	packets int                 // of a suspicion
 }
@@ -139,7 +138,7 @@ func (s *sightings) read(f file.InputFile, memory uint64) error {
 }
 
 // clockText says how a clock differs.
-func clockText(name, reference string, c *align.Clock) string {
+func clockText(name, reference string, c *follow.Clock) string {
 	drift := fmt.Sprintf("drift %.2g ppm, +-%.2g", c.Drift*1e6, c.DriftWithin*1e6)
 	if c.Drift == 0 {
 		drift = fmt.Sprintf("drift less than %.2g ppm", c.DriftWithin*1e6)
@@ -148,7 +147,7 @@ func clockText(name, reference string, c *align.Clock) string {
 		float64(c.Within.Nanoseconds())/1e3, drift, frame.Packets(uint64(c.Packets)))
 }
 
-func aheadOf(c *align.Clock) string {
+func aheadOf(c *follow.Clock) string {
 	if c.Ahead < 0 {
 		return fmt.Sprintf("%.6f s behind", -c.Ahead.Seconds())
 	}
@@ -187,14 +186,14 @@ const leastSuspect = 500 * time.Millisecond
 
 // say reports the clocks that differ from that of the first file.
 func (c *suspicion) say(notice func(error)) {
-	c.each(func(file, first string, clock *align.Clock) {
+	c.each(func(file, first string, clock *follow.Clock) {
 		notice(fmt.Errorf("by %s that both have, the clock of %s is %s that of %s, so their packets are not joined: --align corrects that",
 			frame.Packets(uint64(clock.Packets)), file, aheadOf(clock), first))
 	})
 }
 
 // each calls a function for each file whose clock differs from that of the first one.
-func (c *suspicion) each(of func(file, first string, clock *align.Clock)) {
+func (c *suspicion) each(of func(file, first string, clock *follow.Clock)) {
 	files := slices.Sorted(maps.Keys(c.seen))
 	for i := 1; i < len(files); i++ {
 		if clock, ok := c.seen[files[0]].Of(&c.seen[files[i]].Sightings); ok && clock.Ahead.Abs() > leastSuspect {
@@ -206,7 +205,7 @@ func (c *suspicion) each(of func(file, first string, clock *align.Clock)) {
 // sayApart reports the files that have most of their packets in common with the first file, at
 // other times. Files of one capture, one after the other, may have a few equal packets.
 func (c *suspicion) sayApart(p *frame.Process) {
-	c.each(func(file, first string, clock *align.Clock) {
+	c.each(func(file, first string, clock *follow.Clock) {
 		if 2*clock.Packets >= min(c.seen[first].Len(), c.seen[file].Len()) {
 			frame.Say(p.Stderr, "%s and %s have %s in common, %.6g s apart: --align corrects that", first, file,
 				frame.Packets(uint64(clock.Packets)), clock.Ahead.Abs().Seconds())

@@ -7,7 +7,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
-	"github.com/xdpcap/xdpcap/internal/align"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/follow"
 )
@@ -38,7 +37,7 @@ type liveClock struct {
 // correctLive sets the corrections of streams. It waits for packets that they have in common.
 func (c *clocks) correctLive(ctx context.Context, p *frame.Process, files []file.InputFile, memory uint64) error {
 	c.live = &liveClocks{files: make([]liveClock, len(files))}
-	all := make([]align.Clock, len(files))
+	all := make([]follow.Clock, len(files))
 	for began := time.Now(); ctx.Err() == nil; {
 		select {
 		case <-ctx.Done():
@@ -71,7 +70,7 @@ func (c *clocks) correctLive(ctx context.Context, p *frame.Process, files []file
 			files[i].Correct = func(ns int64) int64 { return clock.Correct(ns) - int64(f.ahead) }
 		case ctx.Err() == nil:
 			frame.Say(p.Stderr, "%s", fmt.Sprintf("%s and %s had fewer than %d packets in common that can be told apart in %v: its times stay as they are; --shift %s=-37.5s corrects them",
-				f.name, files[0].Name, align.Fewest, alignWait, f.name))
+				f.name, files[0].Name, follow.FewestCommon, alignWait, f.name))
 		}
 	}
 	return nil
@@ -98,7 +97,7 @@ func (c *clocks) follow(s *capture.Source, p *capture.Packet) {
 		}
 	}
 	for i := range l.files {
-		l.files[i].seen.Sightings = align.Sightings{}
+		l.files[i].seen.Sightings = follow.Sightings{}
 	}
 	l.next = p.Time + alignAgain.Nanoseconds()
 }

@@ -1,6 +1,4 @@
-// Package align finds how far the clock of one capture is from that of another, by the packets that
-// both have.
-package align
+package follow
 
 import (
 	"cmp"
@@ -79,8 +77,8 @@ func (s *Sightings) Len() int { return len(s.seen) }
 // A sighting is a packet that both captures have.
 type sighting struct{ at, ahead float64 } // ns of the reference since the first one; ns
 
-// Fewest is how many packets are needed to find a clock.
-const Fewest = 3
+// FewestCommon is how many packets are needed to find a clock.
+const FewestCommon = 3
 
 // Of finds the clock of other by that of the reference s. It returns false if they have too few
 // packets in common.
@@ -103,7 +101,7 @@ func (s *Sightings) Of(other *Sightings) (c Clock, ok bool) {
 	common(func(at, ahead int64) {
 		all = append(all, sighting{float64(at - c.Start), float64(ahead - first)})
 	})
-	if len(all) < Fewest {
+	if len(all) < FewestCommon {
 		return Clock{}, false
 	}
 	slices.SortFunc(all, func(a, b sighting) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.ahead, b.ahead)) })
