@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/peer"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 const (
@@ -34,7 +34,7 @@ type handshaking struct {
 // begin adds a connection. If that closes another connection, begin waits for that connection's
 // goroutine, which ends at once.
 func (h *handshakes) begin(conn net.Conn) *handshaking {
-	one := &handshaking{conn, peer.Network(conn.RemoteAddr()), make(chan struct{})}
+	one := &handshaking{conn, machine.PeerNetwork(conn.RemoteAddr()), make(chan struct{})}
 	if closed := h.add(one); closed != nil {
 		<-closed.ended
 	}

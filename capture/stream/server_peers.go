@@ -4,7 +4,7 @@ import (
 	"net"
 	"sync"
 
-	"github.com/xdpcap/xdpcap/internal/peer"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // MaxClientsOfOne is how many clients of one peer a [Server] serves at once, so that one peer
@@ -46,7 +46,7 @@ func (a *admissions) release(peer string) {
 // addressOf is the default of Options.Peer. It returns the network address of a connection's peer;
 // "" for a socket in the file system.
 func addressOf(conn net.Conn) (name string, admit bool) {
-	if p := peer.Network(conn.RemoteAddr()); p.IsValid() {
+	if p := machine.PeerNetwork(conn.RemoteAddr()); p.IsValid() {
 		return p.String(), true
 	}
 	return "", true

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/peer"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -23,7 +23,7 @@ func TestServerPeers(t *testing.T) {
 		{"all of one name", func(net.Conn) (string, bool) { return "a", true },
 			ServerAccount{Connected: MaxClientsOfOne, Clients: MaxClientsOfOne, Refused: 5}},
 		{"refused", func(conn net.Conn) (string, bool) {
-			return "", peer.Network(conn.RemoteAddr()).Addr().String() == "127.0.0.2"
+			return "", machine.PeerNetwork(conn.RemoteAddr()).Addr().String() == "127.0.0.2"
 		},
 			ServerAccount{Connected: 1, Clients: 1, Refused: MaxClientsOfOne + 4}},
 	} {

@@ -4,6 +4,9 @@
 // It also reads the clocks of BPF programs and the wall clock, and measures the difference between
 // them. Here CLOCK_MONOTONIC is always the machine's own, as bpf_ktime_get_ns reads it. In a time
 // namespace the system call returns another clock.
+//
+// It identifies the other end of a connection: its network and, over loopback, the user of this
+// machine.
 package machine
 
 import (

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/xdpcap/xdpcap/internal/peer"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // connections bounds the file descriptors that HTTP uses. If there are too many, or too many of one
 // peer, it closes the least recently active one of these: a scrape takes milliseconds.
 type connections struct {
-	users *peer.Finder // nil = unknown
+	users *machine.PeerFinder // nil = unknown
 	mu    sync.Mutex
 	all   []connection // least recently active first
 }

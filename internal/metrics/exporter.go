@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/xdpcap/xdpcap/internal/peer"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // An Exporter serves the metrics of a command over HTTP, and a page about them. Serve and Close may
@@ -38,7 +38,7 @@ func Listen(address string) (*Exporter, error) {
 		return nil, fmt.Errorf("%w; give the address of this machine and a port that is free, like 127.0.0.1:9432", err)
 	}
 	e := &Exporter{listener: l}
-	e.clients.users, _ = peer.New(l) // if the kernel does not report users, addresses are peers
+	e.clients.users, _ = machine.NewPeerFinder(l) // if the kernel does not report users, addresses are peers
 	return e, nil
 }
 

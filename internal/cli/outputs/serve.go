@@ -12,7 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/capture/stream"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/peer"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // liveOptions are the flags for live streams of packets over TCP.
@@ -38,12 +38,12 @@ func (o *liveOptions) IsLocal() bool {
 // A liveServer is the destination of --serve.
 type liveServer struct {
 	*stream.Server
-	local     *localListener // nil = it listens on an address
-	peers     *peer.Finder   // nil = the users of clients are not looked up
-	where     string         // a message's words about who may connect
-	elsewhere bool           // it listens in the network namespace of --netns or --pod
-	secure    bool           // it uses TLS
-	notice    error          // that others than the capture's owners may connect; nil = they may not
+	local     *localListener      // nil = it listens on an address
+	peers     *machine.PeerFinder // nil = the users of clients are not looked up
+	where     string              // a message's words about who may connect
+	elsewhere bool                // it listens in the network namespace of --netns or --pod
+	secure    bool                // it uses TLS
+	notice    error               // that others than the capture's owners may connect; nil = they may not
 }
 
 // streamOf are the options of a stream that says what a file says.

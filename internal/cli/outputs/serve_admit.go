@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/xdpcap/xdpcap/capture/stream"
-	"github.com/xdpcap/xdpcap/internal/peer"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // loopback is where --serve :PORT listens.
@@ -37,7 +37,7 @@ func (s *liveServer) admit(l net.Listener, d *Destinations, options *stream.Opti
 	if !l.Addr().(*net.TCPAddr).IP.IsLoopback() {
 		return nil
 	}
-	if s.peers, err = peer.New(l); err != nil && host == "" {
+	if s.peers, err = machine.NewPeerFinder(l); err != nil && host == "" {
 		return fmt.Errorf("only root and you may connect, and this kernel does not say whose a connection is: %w; --serve %s:%s lets every user of this machine connect, --serve unix:PATH the socket's owner",
 			err, loopback, port)
 	}

@@ -1,4 +1,4 @@
-package peer_test
+package machine_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/internal/peer"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -27,15 +27,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// mustListen returns a listener, and a Finder for its clients.
-func mustListen(t *testing.T, address string) (net.Listener, *peer.Finder) {
+// mustListen returns a listener, and a PeerFinder for its clients.
+func mustListen(t *testing.T, address string) (net.Listener, *machine.PeerFinder) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	f, err := peer.New(l)
+	f, err := machine.NewPeerFinder(l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestUser(t *testing.T) {
 		client.Close()
 		testnet.WaitFor(t, "the client to be gone", func() bool {
 			_, err := f.User(conn)
-			return errors.Is(err, peer.ErrUnknown)
+			return errors.Is(err, machine.ErrUnknownPeer)
 		})
 		conn.Close()
 	}
@@ -93,7 +93,7 @@ func TestOtherUser(t *testing.T) {
 	if uid, err := f.User(conn); uid != somebody || err != nil {
 		t.Errorf("user %d, %v", uid, err)
 	}
-	var none *peer.Finder
+	var none *machine.PeerFinder
 	if a, b := f.Name(conn), none.Name(conn); a != "user 54321" || b != "127.0.0.1/32" {
 		t.Errorf("names %q and %q", a, b)
 	}

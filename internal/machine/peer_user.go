@@ -1,4 +1,4 @@
-package peer
+package machine
 
 import (
 	"errors"
@@ -11,23 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Finder looks up the owners of TCP sockets in the kernel, by netlink (sock_diag(7)). It opens
-// its socket before the process drops its privileges; look-ups need no privileges. It finds sockets
-// of the network namespace in which it was made. It is safe for concurrent use.
-type Finder struct {
+// A PeerFinder looks up the owners of TCP sockets in the kernel, by netlink (sock_diag(7)). It
+// opens its socket before the process drops its privileges; look-ups need no privileges. It finds
+// sockets of the network namespace in which it was made. It is safe for concurrent use.
+type PeerFinder struct {
 	mu       sync.Mutex
 	socket   int
 	sequence uint32
 }
 
-// New returns a Finder. It returns an error if this kernel does not report the owners of sockets. l
-// is any TCP listener in the same network namespace, which New looks up as a trial.
-func New(l net.Listener) (*Finder, error) {
+// NewPeerFinder returns a PeerFinder. It returns an error if this kernel does not report the owners
+// of sockets. l is any TCP listener in the same network namespace, which is looked up as a trial.
+func NewPeerFinder(l net.Listener) (*PeerFinder, error) {
 	socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
 	if err != nil {
 		return nil, fmt.Errorf("open a netlink socket: %w", err)
 	}
-	f := &Finder{socket: socket}
+	f := &PeerFinder{socket: socket}
 	// The kernel replies at once. The time limit ends the wait if the message was lost.
 	timeout := unix.NsecToTimeval(int64(time.Second))
 	err = unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout)
@@ -41,8 +41,8 @@ func New(l net.Listener) (*Finder, error) {
 	return f, nil
 }
 
-// Close releases the socket; later look-ups fail. It may be called again, and on a nil Finder.
-func (f *Finder) Close() error {
+// Close releases the socket; later look-ups fail. It may be called again, and on a nil PeerFinder.
+func (f *PeerFinder) Close() error {
 	if f == nil {
 		return nil
 	}
@@ -56,12 +56,12 @@ func (f *Finder) Close() error {
 	return unix.Close(socket)
 }
 
-// ErrUnknown is the kind of error for a connection whose other end no process has open.
-var ErrUnknown = errors.New("no process has the socket at the other end open")
+// ErrUnknownPeer is the kind of error for a connection whose other end no process has open.
+var ErrUnknownPeer = errors.New("no process has the socket at the other end open")
 
 // User returns the id of the user who owns the other end of a connection. Both ends must be in the
-// Finder's network namespace.
-func (f *Finder) User(conn net.Conn) (uid int, err error) {
+// PeerFinder's network namespace.
+func (f *PeerFinder) User(conn net.Conn) (uid int, err error) {
 	near, far := addressOf(conn.LocalAddr()), addressOf(conn.RemoteAddr())
 	if !near.IsValid() || !far.IsValid() {
 		return 0, errors.New("it is no TCP connection")
@@ -69,22 +69,22 @@ func (f *Finder) User(conn net.Conn) (uid int, err error) {
 	s, err := f.find(far, near)
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return 0, ErrUnknown
+		return 0, ErrUnknownPeer
 	case err != nil:
 		return 0, fmt.Errorf("ask the kernel whose socket %v is: %w", far, err)
 	// The kernel may report a socket that its process has closed as root's. If the connection does
 	// not exist, the kernel returns a listener on the port.
 	case s.inode == 0 || s.state == tcpListen:
-		return 0, ErrUnknown
+		return 0, ErrUnknownPeer
 	}
 	return int(s.uid), nil
 }
 
 // Name returns the same text for all connections of one peer. Over loopback, where every user may
-// use any address, a peer is a user if the Finder can determine it; otherwise it is a network. Name
-// returns "" for sockets in the file system. A nil Finder identifies no users.
-func (f *Finder) Name(conn net.Conn) string {
-	network := Network(conn.RemoteAddr())
+// use any address, a peer is a user if the PeerFinder can determine it; otherwise it is a network.
+// Name returns "" for sockets in the file system. A nil PeerFinder identifies no users.
+func (f *PeerFinder) Name(conn net.Conn) string {
+	network := PeerNetwork(conn.RemoteAddr())
 	if !network.IsValid() {
 		return ""
 	}

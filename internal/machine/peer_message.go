@@ -1,4 +1,4 @@
-package peer
+package machine
 
 import (
 	"encoding/binary"
@@ -39,7 +39,7 @@ type socket struct {
 // find looks up the socket with these ends. If there is no such socket, the error is ENOENT.
 // netlink.SocketGet is not suitable: it lists sockets, for which the kernel compares only the
 // ports, and these may be the ports of another user's connection.
-func (f *Finder) find(near, far netip.AddrPort) (*socket, error) {
+func (f *PeerFinder) find(near, far netip.AddrPort) (*socket, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.sequence++
