@@ -47,7 +47,6 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/code"
 	"github.com/xdpcap/xdpcap/filter/internal/names"
-	"github.com/xdpcap/xdpcap/filter/internal/optimise"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
@@ -133,7 +132,7 @@ func CompileBoth(text string, o Options) (received, sent *Program, err error) {
 	return received, sent, err
 }
 
-// compile runs the stages; each is a package. A stage raises a fault if the expression cannot be
+// compile runs the stages. A stage raises a fault if the expression cannot be
 // compiled.
 func compile(text string, o Options) *Program {
 	tree := syntax.Parse(text)
@@ -144,7 +143,7 @@ func compile(text string, o Options) *Program {
 	}
 	first := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: uint32(o.VXLANPort), Link: headers.LinkOf(o.LinkType)})
 	if !o.Unoptimised {
-		first = optimise.Graph(first)
+		first = code.Optimise(first)
 		if first.Last.Code == cbpf.RetK && first.Last.K == 0 {
 			syntax.Fault{Message: "expression rejects all packets", Kind: ErrNothing}.Throw()
 		}

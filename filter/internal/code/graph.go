@@ -6,8 +6,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
-// A filter's control-flow graph is made by Generate, rewritten by package optimise, and turned into
-// a classic program by Assemble. Its nodes are blocks of classic instructions without jump offsets.
+// A filter's control-flow graph is made by Generate, rewritten by Optimise, and turned into a
+// classic program by Assemble. Its nodes are blocks of classic instructions without jump offsets.
 
 // Stmt is one classic instruction without jump offsets.
 type Stmt struct {

@@ -1,5 +1,6 @@
-// Package optimise is the fourth stage: it makes a control-flow graph smaller and its paths
-// shorter. It removes tests whose results are known, and calculations that are repeated, constant
+package code
+
+// The optimiser makes a control-flow graph smaller and its paths shorter. It removes tests whose results are known, and calculations that are repeated, constant
 // or not needed.
 //
 // The result is the same for every packet, truncated at any length; libpcap's optimizer does not
@@ -11,14 +12,11 @@
 // values are equal, and which bytes the packet has) and uses.go (which values are needed). The
 // others rewrite: shorten.go (jumps), group.go (the order of tests), simplify.go (statements) and
 // merge.go (equal nodes).
-package optimise
 
-import "github.com/xdpcap/xdpcap/filter/internal/code"
-
-// Graph rewrites a graph, and returns its new first block.
+// Optimise rewrites a graph, and returns its new first block.
 //
 // Each rewriting makes the graph smaller or a path shorter, so the rounds come to an end.
-func Graph(first *code.Block) *code.Block {
+func Optimise(first *Block) *Block {
 	o := newOptimiser(first)
 	o.repeat(o.shorten)
 	o.analyse()

@@ -1,10 +1,9 @@
-package optimise
+package code
 
 import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/code"
 )
 
 // An atom is a location that an instruction can read or write: M[0..15], A and X.
@@ -38,14 +37,14 @@ func (o *optimiser) findUses() {
 
 // jumpUses returns the atoms that are needed after the node's statements.
 func (n *node) jumpUses() uint32 {
-	if n.to(code.OnTrue) == n.to(code.OnFalse) { // a return's are both nil
+	if n.to(OnTrue) == n.to(OnFalse) { // a return's are both nil
 		return n.out
 	}
 	return n.out | uses(&n.Last)
 }
 
 // uses returns the atoms that an instruction reads.
-func uses(s *code.Stmt) uint32 {
+func uses(s *Stmt) uint32 {
 	switch s.Code & cbpf.ClassMask {
 	case cbpf.ClassRET:
 		return 0
@@ -74,7 +73,7 @@ func uses(s *code.Stmt) uint32 {
 }
 
 // writes returns the atom that a statement changes.
-func writes(s *code.Stmt) int {
+func writes(s *Stmt) int {
 	switch s.Code & cbpf.ClassMask {
 	case cbpf.ClassLDX:
 		return atomX

@@ -1,11 +1,10 @@
-package optimise
+package code
 
 import (
 	"maps"
 	"math"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/code"
 )
 
 // A value is a number for the content of an atom. Equal numbers mean equal contents, for every
@@ -123,7 +122,7 @@ type load struct {
 }
 
 // load returns the value of a load, and the bytes that it needs. x is the value of X.
-func (v *values) load(s *code.Stmt, x value) (value, load) {
+func (v *values) load(s *Stmt, x value) (value, load) {
 	l := load{base: v.constant(0), k: uint64(s.K), size: 4}
 	switch s.Code & cbpf.SizeMask {
 	case cbpf.SizeB:
@@ -240,7 +239,7 @@ type effect struct {
 func (e effect) mayEnd() bool { return e.short || e.divides }
 
 // run applies a statement to a state.
-func (o *optimiser) run(s *code.Stmt, at *state) (e effect) {
+func (o *optimiser) run(s *Stmt, at *state) (e effect) {
 	v := &o.values
 	a, x := at.held[atomA], at.held[atomX]
 	operand := x

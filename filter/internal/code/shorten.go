@@ -1,8 +1,7 @@
-package optimise
+package code
 
 import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/code"
 )
 
 // shorten makes edges skip nodes whose tests have a known result for the packets that take the
@@ -55,8 +54,8 @@ func (o *optimiser) skips(e *edge, n, next *node) bool {
 // decided returns the exit of a node that all packets of an edge take. It is false if they do not
 // all take the same one, or if that is not known.
 func (o *optimiser) decided(e *edge, n *node) (exit int, ok bool) {
-	if n.to(code.OnTrue) == n.to(code.OnFalse) {
-		return code.OnTrue, true
+	if n.to(OnTrue) == n.to(OnFalse) {
+		return OnTrue, true
 	}
 	t := n.test
 	known := o.values.rangeOf(t.a)
@@ -66,7 +65,7 @@ func (o *optimiser) decided(e *edge, n *node) (exit int, ok bool) {
 			return e.exit, true
 		}
 		if before.a == t.a {
-			known.narrow(before, e.exit == code.OnTrue, &o.values)
+			known.narrow(before, e.exit == OnTrue, &o.values)
 		}
 	}
 	return known.decides(t, &o.values)
@@ -122,7 +121,7 @@ func (i interval) decides(t test, v *values) (exit int, ok bool) {
 		ok = low == high
 	}
 	if low {
-		return code.OnTrue, ok
+		return OnTrue, ok
 	}
-	return code.OnFalse, ok
+	return OnFalse, ok
 }

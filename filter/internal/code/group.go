@@ -1,9 +1,7 @@
-package optimise
+package code
 
 import (
 	"slices"
-
-	"github.com/xdpcap/xdpcap/filter/internal/code"
 )
 
 // group puts tests of one value together, so that one load serves them all: in "host a or host b or
@@ -71,7 +69,7 @@ func (o *optimiser) groupChain(chain []*node, exit int) {
 		}
 	}
 	sorted := slices.SortedStableFunc(slices.Values(chain), func(a, b *node) int { return rank[a.test.a] - rank[b.test.a] })
-	var blocks []*code.Block
+	var blocks []*Block
 	for _, n := range sorted {
 		blocks = append(blocks, n.Block)
 	}

@@ -1,10 +1,9 @@
-package optimise
+package code
 
 import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/code"
 )
 
 // simplify rewrites the statements of the nodes. If it removes the second of two statements with
@@ -28,7 +27,7 @@ func (o *optimiser) simplify() {
 // operand is a constant.
 func (o *optimiser) simplifyStatements(n *node) {
 	at := n.before.clone()
-	n.Stmts = slices.DeleteFunc(n.Stmts, func(s *code.Stmt) bool {
+	n.Stmts = slices.DeleteFunc(n.Stmts, func(s *Stmt) bool {
 		was, x := at.held[writes(s)], at.held[atomX]
 		e := o.run(s, &at)
 		if e.result == was && !e.mayEnd() {
@@ -42,7 +41,7 @@ func (o *optimiser) simplifyStatements(n *node) {
 
 // simplifyStatement replaces a statement by a simpler one, if there is one. x is the value of X
 // before the statement, and after has the values after it.
-func (o *optimiser) simplifyStatement(s *code.Stmt, e effect, x value, after [atoms]value) {
+func (o *optimiser) simplifyStatement(s *Stmt, e effect, x value, after [atoms]value) {
 	simpler := *s
 	class := s.Code & cbpf.ClassMask
 	result, constant := o.values.isConstant(e.result)
@@ -51,13 +50,13 @@ func (o *optimiser) simplifyStatement(s *code.Stmt, e effect, x value, after [at
 	case class == cbpf.ClassST, class == cbpf.ClassSTX:
 	case e.mayEnd() && (class == cbpf.ClassALU || !known): // it must stay, because it may end the filter
 	case constant && writes(s) == atomX:
-		simpler = code.Stmt{Code: cbpf.LdxImm, K: result}
+		simpler = Stmt{Code: cbpf.LdxImm, K: result}
 	case constant:
-		simpler = code.Stmt{Code: cbpf.LdImm, K: result}
+		simpler = Stmt{Code: cbpf.LdImm, K: result}
 	case s.Code == cbpf.LdxMem && e.result == after[atomA]: // A has the value already
-		simpler = code.Stmt{Code: cbpf.Tax}
+		simpler = Stmt{Code: cbpf.Tax}
 	case s.Code == cbpf.LdMem && e.result == x: // X has the value already
-		simpler = code.Stmt{Code: cbpf.Txa}
+		simpler = Stmt{Code: cbpf.Txa}
 	case class == cbpf.ClassALU && s.Code != cbpf.Neg && s.Code&cbpf.SrcMask == cbpf.SrcX && known:
 		simpler.Code, simpler.K = s.Code&^cbpf.SrcMask, operand
 	case class == cbpf.ClassLD && s.Code&cbpf.ModeMask == cbpf.ModeIND && known && s.K+operand >= s.K: // no overflow
@@ -73,7 +72,7 @@ func (o *optimiser) simplifyStatement(s *code.Stmt, e effect, x value, after [at
 func (o *optimiser) simplifyJump(n *node) {
 	jump := n.Last
 	if k, ok := o.values.isConstant(n.after.held[atomX]); ok && jump.Code&cbpf.SrcMask == cbpf.SrcX {
-		jump = code.Stmt{Code: jump.Code &^ cbpf.SrcMask, K: k}
+		jump = Stmt{Code: jump.Code &^ cbpf.SrcMask, K: k}
 	}
 	isNeededLater := n.out>>atomA&1 != 0 // the content of A
 	if at := len(n.Stmts) - 1; at >= 0 && jump.Code == cbpf.Jeq && !isNeededLater {
@@ -83,9 +82,9 @@ func (o *optimiser) simplifyJump(n *node) {
 		case last.Code == cbpf.Sub:
 			jump.K += last.K
 		case last.Code == cbpf.SubX && jump.K == 0:
-			jump = code.Stmt{Code: cbpf.JeqX}
+			jump = Stmt{Code: cbpf.JeqX}
 		case last.Code == cbpf.And && jump.K == 0:
-			jump, swap = code.Stmt{Code: cbpf.Jset, K: last.K}, true
+			jump, swap = Stmt{Code: cbpf.Jset, K: last.K}, true
 		default:
 			isPart = false
 		}
@@ -93,7 +92,7 @@ func (o *optimiser) simplifyJump(n *node) {
 			n.Stmts = n.Stmts[:at]
 		}
 		if swap {
-			n.edges[code.OnTrue].to, n.edges[code.OnFalse].to = n.to(code.OnFalse), n.to(code.OnTrue)
+			n.edges[OnTrue].to, n.edges[OnFalse].to = n.to(OnFalse), n.to(OnTrue)
 		}
 	}
 	if jump != n.Last {
@@ -135,7 +134,7 @@ func (o *optimiser) removeUnused(n *node) {
 		mayEnd[i] = e.mayEnd()
 	}
 	needed := n.jumpUses()
-	var kept []*code.Stmt // the last one first
+	var kept []*Stmt // the last one first
 	for i, s := range slices.Backward(n.Stmts) {
 		if needed>>writes(s)&1 == 0 && !mayEnd[i] {
 			o.changed = true

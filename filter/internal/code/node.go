@@ -1,17 +1,16 @@
-package optimise
+package code
 
 import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/code"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
 // node is a block with the results of the analysis. While the passes run, edges hold the jump's
 // targets; finish writes them back to the block's Exits.
 type node struct {
-	*code.Block
+	*Block
 	edges     [2]edge // [code.OnTrue], [code.OnFalse]; to is nil after a return
 	in        []*edge // edges that lead here
 	dominator *edge   // the last edge that dominates this node, or nil
@@ -61,10 +60,10 @@ type optimiser struct {
 // would be longer than the kernel's 4096 instructions anyway.
 const maxNodes = 16384
 
-func newOptimiser(first *code.Block) *optimiser {
-	seen := map[*code.Block]*node{}
-	var visit func(b *code.Block) *node
-	visit = func(b *code.Block) *node {
+func newOptimiser(first *Block) *optimiser {
+	seen := map[*Block]*node{}
+	var visit func(b *Block) *node
+	visit = func(b *Block) *node {
 		if b == nil || seen[b] != nil {
 			return seen[b]
 		}
@@ -78,13 +77,13 @@ func newOptimiser(first *code.Block) *optimiser {
 		}
 		return n
 	}
-	entry := newNode(&code.Block{Last: code.Stmt{Code: cbpf.Jeq}})
-	entry.edges[code.OnTrue].to = visit(first)
-	entry.edges[code.OnFalse].to = entry.edges[code.OnTrue].to
+	entry := newNode(&Block{Last: Stmt{Code: cbpf.Jeq}})
+	entry.edges[OnTrue].to = visit(first)
+	entry.edges[OnFalse].to = entry.edges[OnTrue].to
 	return &optimiser{entry: entry}
 }
 
-func newNode(b *code.Block) *node {
+func newNode(b *Block) *node {
 	n := &node{Block: b}
 	for exit := range n.edges {
 		n.edges[exit].from, n.edges[exit].exit = n, exit
@@ -93,7 +92,7 @@ func newNode(b *code.Block) *node {
 }
 
 // finish writes the edges back to the blocks, and returns the first block.
-func (o *optimiser) finish() *code.Block {
+func (o *optimiser) finish() *Block {
 	o.findOrder()
 	for _, n := range o.order {
 		for exit := range n.edges {
@@ -102,7 +101,7 @@ func (o *optimiser) finish() *code.Block {
 			}
 		}
 	}
-	return o.entry.to(code.OnTrue).Block
+	return o.entry.to(OnTrue).Block
 }
 
 // findOrder finds the reachable nodes, and the edges that lead to each.
@@ -116,8 +115,8 @@ func (o *optimiser) findOrder() {
 		}
 		n.mark = o.mark
 		n.in = n.in[:0]
-		visit(n.to(code.OnFalse))
-		visit(n.to(code.OnTrue))
+		visit(n.to(OnFalse))
+		visit(n.to(OnTrue))
 		o.order = append(o.order, n)
 	}
 	visit(o.entry)

@@ -1,4 +1,4 @@
-package optimise
+package code
 
 import (
 	"encoding/binary"
