@@ -1,10 +1,12 @@
-// Package code has the stages after the text: it turns a tree with its meanings into a control-flow
-// graph of classic instructions, makes the graph smaller, and makes a program of it. Tests and loads come in libpcap's order, which users can see: a packet that
-// ends before the bytes of a test does not match, and is not tested further.
+// Package code has the stages after the names: it turns a tree with its meanings into a
+// control-flow graph of classic instructions, makes the graph smaller, and a program of it. Tests
+// and loads come in libpcap's order, which users can see: a packet that ends before the bytes of a
+// test does not match, and is not tested further.
 //
-// generate.go walks the tree. graph.go has the graph, optimise.go rewrites it with the files that it
-// names, and assemble.go makes a program of it. The other files hold the tests, by header: link, llc, encap, tunnel, protocol, host, port and
-// calculation. field.go loads the fields that they compare.
+// generate.go walks the tree. graph.go has the graph, optimise.go rewrites it with the files that
+// it names, and assemble.go makes a program of it. The other files hold the tests, by header: link,
+// llc, encap, tunnel, protocol, host, port and calculation. field.go loads the fields that they
+// compare.
 package code
 
 import (

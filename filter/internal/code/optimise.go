@@ -1,7 +1,7 @@
 package code
 
-// The optimiser makes a control-flow graph smaller and its paths shorter. It removes tests whose results are known, and calculations that are repeated, constant
-// or not needed.
+// The optimiser makes a control-flow graph smaller and its paths shorter. It removes tests whose
+// results are known, and calculations that are repeated, constant or not needed.
 //
 // The result is the same for every packet, truncated at any length; libpcap's optimizer does not
 // guarantee that. A load ends the filter if the packet ends before its bytes, so a load is only
