@@ -2,7 +2,7 @@ package file
 
 import (
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/jsonline"
+	"github.com/xdpcap/xdpcap/internal/lines"
 )
 
 var asCSV = formatKind{
@@ -12,14 +12,14 @@ var asCSV = formatKind{
 	isText:     true,
 	hasWeights: true,
 	open: func(d *capture.Description, _ *Options) encoder {
-		return csvEncoder{jsonline.NewEncoder(d, nil)}
+		return csvEncoder{lines.NewJSONEncoder(d, nil)}
 	},
 }
 
 // csvEncoder encodes one row per packet, after a row with the names of the columns.
-type csvEncoder struct{ lines *jsonline.Encoder }
+type csvEncoder struct{ lines *lines.JSONEncoder }
 
-func (csvEncoder) header(b []byte) []byte { return jsonline.AppendTitles(b) }
+func (csvEncoder) header(b []byte) []byte { return lines.AppendTitles(b) }
 
 func (e csvEncoder) packets(c *chunk, packets []capture.Packet) (n int, err error) {
 	e.lines.Look()

@@ -2,7 +2,7 @@ package file
 
 import (
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/jsonline"
+	"github.com/xdpcap/xdpcap/internal/lines"
 )
 
 var asJSON = formatKind{
@@ -12,12 +12,12 @@ var asJSON = formatKind{
 	isText:     true,
 	hasWeights: true,
 	open: func(d *capture.Description, o *Options) encoder {
-		return jsonEncoder{jsonline.NewEncoder(d, o.MoreJSON)}
+		return jsonEncoder{lines.NewJSONEncoder(d, o.MoreJSON)}
 	},
 }
 
 // jsonEncoder encodes one line of JSON per packet, without header or trailer.
-type jsonEncoder struct{ lines *jsonline.Encoder }
+type jsonEncoder struct{ lines *lines.JSONEncoder }
 
 func (jsonEncoder) header(b []byte) []byte { return b }
 

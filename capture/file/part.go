@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/jsonline"
+	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
@@ -30,7 +30,7 @@ func (f *File) newPart(path, name string, file *outfile.File) *part {
 	s := &p.stream
 	s.out, s.name, s.frames, s.check = file, name, f.writer.stream.frames, p.check
 	if f.writer.options.Format.IsText() && s.frames == nil && !file.IsRegular() {
-		s.out = jsonline.PipeWriter{Out: file}
+		s.out = lines.PipeWriter{Out: file}
 	}
 	return p
 }

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/jsonline"
+	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -382,7 +382,7 @@ func BenchmarkFormats(b *testing.B) {
 		benchFormat(b, writer(w), JSON, groupOf(segment()))
 		w.Close()
 	}
-	b.Run("pipe", func(b *testing.B) { piped(b, func(w io.Writer) io.Writer { return jsonline.PipeWriter{Out: w} }) })
+	b.Run("pipe", func(b *testing.B) { piped(b, func(w io.Writer) io.Writer { return lines.PipeWriter{Out: w} }) })
 	b.Run("pipe, one write each", func(b *testing.B) { piped(b, func(w io.Writer) io.Writer { return eachLine{w} }) })
 	b.Run("pipe, as it comes", func(b *testing.B) { piped(b, func(w io.Writer) io.Writer { return w }) })
 }

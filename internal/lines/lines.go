@@ -1,5 +1,5 @@
-// Package lines prints a packet as a line, with its source, for the packets of sessions and of
-// files alike.
+// Package lines makes a line of each packet: its text with its source, JSON, or a row of CSV. It
+// does so for the packets of sessions and of files alike.
 package lines
 
 import (

@@ -21,7 +21,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/jsonline"
+	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -214,7 +214,7 @@ func LineWithAllKeys() []byte {
 		ReasonName:   func(uint16, *capture.Facts) string { return "NO_SOCKET" },
 		LocationName: func(capture.Location) string { return "tcp_v4_rcv" },
 	}
-	line := jsonline.NewEncoder(&d, nil).Append(nil, &capture.Packet{Data: frame, Facts: &capture.Facts{
+	line := lines.NewJSONEncoder(&d, nil).Append(nil, &capture.Packet{Data: frame, Facts: &capture.Facts{
 		Time: LineTime, WireLen: 300, Queue: 3, ID: math.MaxUint64, Dropped: 4, Verdict: capture.Tx, To: 1, GSOSize: 5, Weight: 2,
 		Hash: 0x01020304, HashKind: capture.CardHash, ClockSetBack: 6, RunTime: 7, Reason: 1, Location: 1,
 	}})

@@ -12,7 +12,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/follow"
-	"github.com/xdpcap/xdpcap/internal/jsonline"
 	"github.com/xdpcap/xdpcap/internal/lines"
 )
 
@@ -49,7 +48,7 @@ type following struct {
 	table   *follow.Table
 	clocks  *suspicion // nil = there is one file, or they are corrected
 	words   *lines.Follower
-	objects *jsonline.Encoder // nil without --json
+	objects *lines.JSONEncoder // nil without --json
 
 	text    []byte // not printed yet
 	printed uint64 // packets, with those in text
@@ -72,7 +71,7 @@ func (f *following) Begin(d capture.Description) error {
 	format := f.o.printing.Format(!f.o.json && frame.Colored("auto", f.o.Process.Stdout.File))
 	f.words = lines.NewFollower(d, format)
 	if f.o.json {
-		f.objects = jsonline.NewEncoder(&d, lines.NewObjects(f.in, format, len(f.o.files) > 1).Append)
+		f.objects = lines.NewJSONEncoder(&d, lines.NewObjects(f.in, format, len(f.o.files) > 1).Append)
 	}
 	return nil
 }

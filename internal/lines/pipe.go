@@ -1,4 +1,4 @@
-package jsonline
+package lines
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package jsonline
+package lines
 
 import (
 	"bytes"
@@ -29,12 +29,12 @@ func AppendTitles(b []byte) []byte {
 
 // RowRoom returns an upper bound of the length of the next packet's row, in bytes: that of its
 // line, in which the quotes are as long, and the commas of missing keys.
-func (e *Encoder) RowRoom(p *capture.Packet) int { return e.Room(p) + 2*len(columns) }
+func (e *JSONEncoder) RowRoom(p *capture.Packet) int { return e.Room(p) + 2*len(columns) }
 
 // AppendRow appends a packet's line as a row of RFC 4180: without a value where the line lacks the
 // key, and with spaces between the elements of a list. A row has no line break, because characters
 // that a terminal would not print are escaped.
-func (e *Encoder) AppendRow(b []byte, p *capture.Packet) []byte {
+func (e *JSONEncoder) AppendRow(b []byte, p *capture.Packet) []byte {
 	e.line = e.Append(e.line[:0], p)
 	rest := e.line[1:]
 	for i, name := range columns {

@@ -1,4 +1,4 @@
-package jsonline
+package lines
 
 import (
 	"bytes"
@@ -73,7 +73,7 @@ func TestLines(t *testing.T) {
 			`{"time":"1970-01-01T00:00:00.000000000Z","interface":"eth0","direction":"in","hook":"xdp",` +
 				`"queue":0,"id":0,"lost_before":0,"length":0,"captured":5}`},
 	} {
-		line := NewEncoder(&description, nil).Append(nil, &capture.Packet{Facts: &test.facts, Source: test.source, Data: test.data})
+		line := NewJSONEncoder(&description, nil).Append(nil, &capture.Packet{Facts: &test.facts, Source: test.source, Data: test.data})
 		if diff := cmp.Diff(test.want+"\n", string(line)); diff != "" {
 			t.Errorf("%s: %s", test.name, diff)
 		}
@@ -90,7 +90,7 @@ func TestLinesFollow(t *testing.T) {
 		segment[47] = flag
 		packets = append(packets, capture.Packet{Data: segment, Facts: &capture.Facts{Time: int64(i/2) * 1e9, To: []capture.Outlet{1, 0, 2, 1}[i%4]}})
 	}
-	e, text := NewEncoder(&description, nil), []byte(nil)
+	e, text := NewJSONEncoder(&description, nil), []byte(nil)
 	for i := range packets {
 		text = e.Append(text, &packets[i])
 	}
@@ -125,7 +125,7 @@ func FuzzAppend(f *testing.F) {
 	f.Add(bytes.Repeat(append(bytes.Clone(tcp[:12]), 0x81, 0, 0xff, 0xff), 40)[:200], int64(-1), uint64(7))
 	v6 := append(bytes.Clone(tcp[:12]), 0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 0, 1)
 	f.Add(append(v6, bytes.Repeat([]byte{0xab, 0xcd}, 60)...), int64(-1), uint64(7))
-	e := NewEncoder(&description, nil)
+	e := NewJSONEncoder(&description, nil)
 	f.Fuzz(func(t *testing.T, frame []byte, ns int64, n uint64) {
 		p := capture.Packet{Data: frame, Source: uint16(n & 1), Facts: &capture.Facts{
 			Time: ns, WireLen: uint32(n), Queue: uint32(n), ID: n, Dropped: n, Verdict: capture.Redirect, To: 2, GSOSize: uint16(n >> 1),

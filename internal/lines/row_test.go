@@ -1,4 +1,4 @@
-package jsonline
+package lines
 
 import (
 	"encoding/csv"
@@ -74,7 +74,7 @@ func TestRows(t *testing.T) {
 		ReasonName:   func(uint16, *capture.Facts) string { return `"verdict":"x",` },
 		LocationName: func(capture.Location) string { return "here" },
 	}
-	e := NewEncoder(&d, nil)
+	e := NewJSONEncoder(&d, nil)
 	for _, p := range []capture.Packet{
 		{Data: tcp, Facts: &capture.Facts{Time: 1_790_000_000_000_000_001, WireLen: 54}},
 		{Data: tcp[:5], Facts: new(capture.Facts)},
@@ -89,6 +89,6 @@ func TestRows(t *testing.T) {
 		if len(row) > room {
 			t.Errorf("%d bytes, room for %d", len(row), room)
 		}
-		checkRow(t, NewEncoder(&d, nil).Append(nil, &p), row)
+		checkRow(t, NewJSONEncoder(&d, nil).Append(nil, &p), row)
 	}
 }

@@ -1,6 +1,4 @@
-// Package jsonline writes packets as JSON, one line each, and as rows of CSV with the same values.
-// docs/json.md describes the keys.
-package jsonline
+package lines
 
 import (
 	"encoding/json"
@@ -12,8 +10,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
-// An Encoder makes the lines of an input's packets. It belongs to one goroutine.
-type Encoder struct {
+// A JSONEncoder makes a line of JSON of each packet of an input, or a row of CSV with the same
+// values. docs/json.md describes the keys. It belongs to one goroutine.
+type JSONEncoder struct {
 	d       *capture.Description
 	sources *capture.SourceList
 	own     []sourceKeys // by source
@@ -46,10 +45,10 @@ type sourceKeys struct {
 // maxKeys is the maximum length in bytes of a line besides sourceKeys and the keys of more.
 const maxKeys = 1536
 
-// NewEncoder returns an encoder for the packets of the sources in d. more, if not nil, appends
+// NewJSONEncoder returns an encoder for the packets of the sources in d. more, if not nil, appends
 // other keys to a packet's line, each as `,"key":value`. It is called once for each packet.
-func NewEncoder(d *capture.Description, more func(line []byte, p *capture.Packet) []byte) *Encoder {
-	e := &Encoder{d: d, sources: capture.NewSourceList(d), more: more, second: -1}
+func NewJSONEncoder(d *capture.Description, more func(line []byte, p *capture.Packet) []byte) *JSONEncoder {
+	e := &JSONEncoder{d: d, sources: capture.NewSourceList(d), more: more, second: -1}
 	for i := range d.Sources {
 		e.add(i)
 	}
@@ -57,13 +56,13 @@ func NewEncoder(d *capture.Description, more func(line []byte, p *capture.Packet
 }
 
 // Look adds new sources. Call it before appending packets.
-func (e *Encoder) Look() {
+func (e *JSONEncoder) Look() {
 	for _, source := range e.sources.Look() {
 		e.add(source)
 	}
 }
 
-func (e *Encoder) add(source int) {
+func (e *JSONEncoder) add(source int) {
 	s := e.sources.Of(source)
 	keys := sourceKeys{link: headers.LinkToDecode(s.LinkType())}
 	for _, key := range []struct{ name, value string }{
@@ -93,7 +92,7 @@ func appendText(b []byte, key, text string) []byte {
 }
 
 // outlet returns the key and the name of an outlet.
-func (e *Encoder) outlet(to string) []byte {
+func (e *JSONEncoder) outlet(to string) []byte {
 	if to != e.to {
 		e.to, e.quotedTo = to, appendText(e.quotedTo[:0], `,"to":`, to)
 	}
@@ -101,7 +100,7 @@ func (e *Encoder) outlet(to string) []byte {
 }
 
 // cause returns the keys and the names of a reason, a location and a device.
-func (e *Encoder) cause(reason, location, device string) []byte {
+func (e *JSONEncoder) cause(reason, location, device string) []byte {
 	if reason != e.reason || location != e.location || device != e.device {
 		e.reason, e.location, e.device = reason, location, device
 		e.quotedCause = appendText(e.quotedCause[:0], `,"reason":`, reason)
@@ -112,7 +111,7 @@ func (e *Encoder) cause(reason, location, device string) []byte {
 }
 
 // Room returns an upper bound of the length of the next packet's line, in bytes.
-func (e *Encoder) Room(p *capture.Packet) int {
+func (e *JSONEncoder) Room(p *capture.Packet) int {
 	if e.more != nil && !e.hasNext {
 		e.next, e.hasNext = e.more(e.next[:0], p), true
 	}
@@ -120,7 +119,7 @@ func (e *Encoder) Room(p *capture.Packet) int {
 }
 
 // Append appends a packet's line and a newline. It allocates no memory if dst has Room.
-func (e *Encoder) Append(b []byte, p *capture.Packet) []byte {
+func (e *JSONEncoder) Append(b []byte, p *capture.Packet) []byte {
 	e.Room(p)
 	s, keys := e.sources.Of(int(p.Source)), &e.own[p.Source]
 	if p.HasTime() {
@@ -208,7 +207,7 @@ func appendWord(b []byte, key, word string) []byte {
 	return append(append(append(b, key...), word...), '"')
 }
 
-func (e *Encoder) appendHeaders(b []byte, typ headers.Link, frame []byte) []byte {
+func (e *JSONEncoder) appendHeaders(b []byte, typ headers.Link, frame []byte) []byte {
 	h := &e.h
 	if index, ok := typ.Index(frame); ok {
 		b = appendNumber(b, `,"ifindex":`, uint64(index))
@@ -270,7 +269,7 @@ const timeLayout = `{"time":"2006-01-02T15:04:05.`
 
 // appendTime begins a line with the time. Many packets arrive in a second, so it caches the text
 // before the fraction.
-func (e *Encoder) appendTime(b []byte, ns int64) []byte {
+func (e *JSONEncoder) appendTime(b []byte, ns int64) []byte {
 	second, fraction := ns/1e9, ns%1e9
 	if fraction < 0 {
 		second, fraction = second-1, fraction+1e9
