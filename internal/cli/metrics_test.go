@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/metrics"
-	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 )
 
 // typesOf notes the names and types of metrics, which have a help text and a suffix of their type.
@@ -71,7 +71,7 @@ func TestMetrics(t *testing.T) {
 	names := regexp.MustCompile(`xdpcap_[a-z0-9_]+`)
 	var panels strings.Builder
 	titles := make(map[string]bool)
-	for _, p := range testdoc.ReadDashboard(t).Panels {
+	for _, p := range testfile.ReadDashboard(t).Panels {
 		if titles[p.Title] {
 			t.Errorf("two panels are called %q", p.Title)
 		}
@@ -91,9 +91,9 @@ func TestMetrics(t *testing.T) {
 		known       map[string]string // the metric by the name that may stand there
 		all         bool
 	}{
-		{"docs/metrics.md", testdoc.Read(t, "docs/metrics.md"), documented, true},
+		{"docs/metrics.md", testfile.Read(t, "docs/metrics.md"), documented, true},
 		{"the dashboard", panels.String(), queried, true},
-		{"an alert", testdoc.Read(t, "contrib/prometheus-xdpcap.rules.yml"), queried, false},
+		{"an alert", testfile.Read(t, "contrib/prometheus-xdpcap.rules.yml"), queried, false},
 	} {
 		found := make(map[string]bool)
 		for _, name := range names.FindAllString(test.text, -1) {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 )
 
 // Text that has a meaning in roff is shown unchanged.
@@ -18,7 +18,7 @@ func TestRoff(t *testing.T) {
 		r.line(line)
 		r.macro("PP")
 	}
-	shown, warnings := testdoc.Formatted(t, r.Bytes())
+	shown, warnings := testfile.Formatted(t, r.Bytes())
 	for _, line := range lines {
 		if !strings.Contains(shown, line) {
 			t.Errorf("no %q in %s%s", line, shown, warnings)

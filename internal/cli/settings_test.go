@@ -16,7 +16,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 )
 
 // setSettings makes files of settings, for the machine and for the user.
@@ -257,7 +257,7 @@ func TestForgetSettingsOfCounters(t *testing.T) {
 
 // The flags of the capture accept the values in the example of the service's settings.
 func TestExampleSettings(t *testing.T) {
-	text := testdoc.Read(t, "packaging/xdpcap.conf.example")
+	text := testfile.Read(t, "packaging/xdpcap.conf.example")
 	file := filepath.Join(t.TempDir(), "eth0.conf")
 	t.Setenv(SettingsVariable, file)
 	for _, text := range []string{text, regexp.MustCompile(`(?m)^#(\w\S+ = )`).ReplaceAllString(text, "$1")} {

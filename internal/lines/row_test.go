@@ -12,15 +12,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 )
 
 // The columns are the keys of lines, as documented.
 func TestColumns(t *testing.T) {
 	t.Parallel()
-	keys := slices.Concat(testdoc.List(t, "docs/json.md", "## Keys of --json")["line"], []string{"ifindex"}) // which only read has
+	keys := slices.Concat(testfile.List(t, "docs/json.md", "## Keys of --json")["line"], []string{"ifindex"}) // which only read has
 	slices.Sort(keys)
-	if diff := cmp.Diff(testdoc.List(t, "docs/reading.md", "row with the names of the columns")["columns"], columns[:]); diff != "" {
+	if diff := cmp.Diff(testfile.List(t, "docs/reading.md", "row with the names of the columns")["columns"], columns[:]); diff != "" {
 		t.Error(diff)
 	}
 	got := slices.Sorted(slices.Values(columns[:]))

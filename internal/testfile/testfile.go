@@ -1,4 +1,5 @@
-// Package testfile makes capture files for tests.
+// Package testfile has the files that tests read: capture files, which it makes, and the project's
+// texts, which tests hold against the code.
 package testfile
 
 import (

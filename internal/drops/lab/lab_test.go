@@ -22,7 +22,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/drops"
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/meter"
-	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -79,7 +79,7 @@ func TestCauses(t *testing.T) {
 // several, it has one.
 func TestDocumented(t *testing.T) {
 	t.Parallel()
-	page := testdoc.Read(t, "docs/drops.md")
+	page := testfile.Read(t, "docs/drops.md")
 	for _, c := range slices.Concat(causes...) {
 		if strings.HasPrefix(c.found, "harmless") || c.found == "" {
 			continue

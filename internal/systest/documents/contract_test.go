@@ -18,7 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/inspect"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/systest"
-	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 )
 
 // The list in docs/internals/command-line.md has every flag of every command, and no other. Flags
@@ -39,7 +39,7 @@ func TestDocumentedFlags(t *testing.T) {
 			got[cmd.Name()] = append(got[cmd.Name()], name)
 		})
 	}
-	want := testdoc.List(t, "docs/internals/command-line.md", "Every flag of every command")
+	want := testfile.List(t, "docs/internals/command-line.md", "Every flag of every command")
 	for _, lists := range []map[string][]string{want, got} {
 		for _, flags := range lists {
 			slices.Sort(flags)
@@ -65,7 +65,7 @@ func TestNamedFlagsExist(t *testing.T) {
 			slices.ContainsFunc(append(root.Commands(), root), func(cmd *cobra.Command) bool { return cmd.Flags().Lookup(flag) != nil })
 	}
 	for _, name := range append(systest.Pages(t), systest.Internals(t)...) {
-		text := testdoc.Read(t, name)
+		text := testfile.Read(t, name)
 		for _, m := range regexp.MustCompile(`(?m)(?:^|[\s(\x60])--([a-z][a-z-]+)\b`).FindAllStringSubmatch(text, -1) {
 			if !exists(m[1]) && !slices.Contains(flagsOfOthers[name], m[1]) {
 				t.Errorf("%s names --%s, which no command has", name, m[1])
@@ -120,7 +120,7 @@ func keysOf(types ...reflect.Type) (keys []string) {
 func TestDocumentedKeys(t *testing.T) {
 	t.Parallel()
 	common := keysOf(reflect.TypeFor[counters.IntervalKeys]())
-	want := testdoc.List(t, "docs/json.md", "## Keys of --json")
+	want := testfile.List(t, "docs/json.md", "## Keys of --json")
 	for name, types := range map[string][]reflect.Type{
 		"capture":    {reflect.TypeFor[systest.Summary]()},
 		"stats":      {reflect.TypeFor[systest.StatsReport]()},
@@ -162,10 +162,10 @@ func TestDocumentedLineKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := slices.Sorted(maps.Keys(keys))
-	if diff := cmp.Diff(testdoc.List(t, "docs/json.md", "## Keys of --json")["line"], got); diff != "" {
+	if diff := cmp.Diff(testfile.List(t, "docs/json.md", "## Keys of --json")["line"], got); diff != "" {
 		t.Errorf("docs/json.md (-) and a line (+) differ: %s", diff)
 	}
-	_, table, _ := strings.Cut(testdoc.Read(t, "docs/json.md"), "\n## Packets as lines of JSON\n")
+	_, table, _ := strings.Cut(testfile.Read(t, "docs/json.md"), "\n## Packets as lines of JSON\n")
 	table, _, _ = strings.Cut(table, "\n## ")
 	for _, key := range got {
 		if !strings.Contains(table, "`"+key+"`") {

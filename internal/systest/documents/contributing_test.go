@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
 )
@@ -18,13 +18,13 @@ import (
 // target of make.
 func TestContributing(t *testing.T) {
 	t.Parallel()
-	_, table, _ := strings.Cut(testdoc.Read(t, "CONTRIBUTING.md"), "\n## Where to change what\n")
+	_, table, _ := strings.Cut(testfile.Read(t, "CONTRIBUTING.md"), "\n## Where to change what\n")
 	table, _, _ = strings.Cut(table, "\n## ")
 	rows := regexp.MustCompile(`(?m)^\| (.*?) \| (.*) \|$`).FindAllStringSubmatch(table, -1)
 	if len(rows) < 15 {
 		t.Fatalf("the table has %d rows", len(rows))
 	}
-	makefile := testdoc.Read(t, "Makefile") + testdoc.Read(t, "packaging/packages.mk")
+	makefile := testfile.Read(t, "Makefile") + testfile.Read(t, "packaging/packages.mk")
 	for _, row := range rows[1:] { // without the titles of the columns
 		var words []string
 		text := ""
@@ -70,7 +70,7 @@ func TestNamedSourcesExist(t *testing.T) {
 	texts := append(systest.Internals(t), "CONTRIBUTING.md")
 	tests, sources := testsOf(t), sourcesOf(t)
 	for _, name := range texts {
-		text := testdoc.Read(t, name)
+		text := testfile.Read(t, name)
 		for _, test := range regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(text, -1) {
 			if !tests[test] && test != "TestName" {
 				t.Errorf("%s names %s, which is no test", name, test)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli"
 	"github.com/xdpcap/xdpcap/internal/systest"
-	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 )
 
 // code matches the parts of a page with a command line or a flag: indented lines that run xdpcap
@@ -44,7 +44,7 @@ func TestDocsNameEveryFlag(t *testing.T) {
 	named := make(map[string]bool)
 	word := regexp.MustCompile(`(?:^|[\s\[])(--?[#A-Za-z][a-z-]*)`)
 	for _, name := range systest.Pages(t) {
-		for _, part := range code(testdoc.Read(t, name)) {
+		for _, part := range code(testfile.Read(t, name)) {
 			if strings.HasPrefix(part, "-") || strings.Contains(part, "xdpcap") {
 				for _, m := range word.FindAllStringSubmatch(part, -1) {
 					named[m[1]] = true
@@ -71,7 +71,7 @@ func TestDocsLinks(t *testing.T) {
 		for _, dead := range systest.DeadLinks(t, filepath.Join("..", "..", ".."), name) {
 			t.Errorf("%s: the link to %s leads nowhere", name, dead)
 		}
-		links += len(systest.LinkTarget.FindAllString(testdoc.Read(t, name), -1))
+		links += len(systest.LinkTarget.FindAllString(testfile.Read(t, name), -1))
 	}
 	if links < 100 {
 		t.Errorf("%d links were found in all texts", links)
@@ -83,7 +83,7 @@ func TestDocsLinks(t *testing.T) {
 func TestDocsListEveryPage(t *testing.T) {
 	t.Parallel()
 	for list, pages := range map[string][]string{"docs/README.md": systest.Pages(t), "DESIGN.md": systest.Internals(t)} {
-		text := testdoc.Read(t, list)
+		text := testfile.Read(t, list)
 		for _, page := range pages[1:] {
 			from, err := filepath.Rel(filepath.Dir(list), page)
 			if err != nil || page != list && !strings.Contains(text, "]("+from+")") {
@@ -97,8 +97,8 @@ func TestDocsListEveryPage(t *testing.T) {
 // no key can sign.
 func TestDocsReleaseSigners(t *testing.T) {
 	t.Parallel()
-	keys := regexp.MustCompile(`(?m)^[^#\n]`).MatchString(testdoc.Read(t, "packaging/release-signers"))
-	if says := strings.Contains(testdoc.Read(t, "docs/install.md"), "No release is signed yet"); says == keys {
+	keys := regexp.MustCompile(`(?m)^[^#\n]`).MatchString(testfile.Read(t, "packaging/release-signers"))
+	if says := strings.Contains(testfile.Read(t, "docs/install.md"), "No release is signed yet"); says == keys {
 		t.Errorf("release-signers has keys: %v; docs/install.md says that no release is signed: %v", keys, says)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 )
 
 // A part is a package of the project: its files without tests and generated ones, with their
@@ -78,7 +78,7 @@ func parts(t *testing.T) map[string]*part {
 func TestImports(t *testing.T) {
 	t.Parallel()
 	all := parts(t)
-	rows := testdoc.List(t, "DESIGN.md", "What the packages of the command line import")
+	rows := testfile.List(t, "DESIGN.md", "What the packages of the command line import")
 	for name := range all {
 		if of, ok := strings.CutPrefix(name, "internal/cli/"); ok && rows["cli/"+of] == nil {
 			t.Errorf("DESIGN.md does not say what %s imports", name)
@@ -117,7 +117,7 @@ func TestImports(t *testing.T) {
 func TestPackageSizes(t *testing.T) {
 	t.Parallel()
 	const mostFiles, mostLines = 40, 350
-	layout := testdoc.Read(t, "docs/internals/layout.md")
+	layout := testfile.Read(t, "docs/internals/layout.md")
 	for name, p := range parts(t) {
 		if n := len(p.files); n > mostFiles {
 			t.Errorf("%s has %d files, and may have %d: find the second noun in it, and make that a package", name, n, mostFiles)

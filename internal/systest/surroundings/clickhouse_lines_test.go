@@ -17,7 +17,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/systest"
-	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -85,7 +85,7 @@ func TestClickHouseMillion(t *testing.T) {
 	for _, f := range flows[:20] {
 		want = append(want, fmt.Sprintf("192.0.2.1\t192.0.2.2\t%d\t%d\t%d", f.port, f.packets, f.bytes))
 	}
-	largest := c.query(testdoc.Block(t, fleetPage, "SELECT source, destination"))
+	largest := c.query(testfile.Block(t, fleetPage, "SELECT source, destination"))
 	if diff := cmp.Diff(want, strings.Split(largest, "\n")); diff != "" {
 		t.Errorf("the largest flows of the packets (-) and of the rows (+) differ: %s", diff)
 	}

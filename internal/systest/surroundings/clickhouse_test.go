@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
-	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -53,7 +53,7 @@ func startClickHouse(t *testing.T, ns *testnet.Namespace) *clickHouse {
 		_, err := c.ask("SELECT 1")
 		return err == nil
 	})
-	c.query(testdoc.Block(t, fleetPage, "CREATE TABLE packets_in"))
+	c.query(testfile.Block(t, fleetPage, "CREATE TABLE packets_in"))
 	return c
 }
 
@@ -93,7 +93,7 @@ func (c *clickHouse) insertScript() string {
 	c.t.Helper()
 	testnet.Require(c.t, "curl")
 	path := filepath.Join(c.dir, "insert.sh")
-	if err := os.WriteFile(path, []byte(testdoc.Block(c.t, fleetPage, "#!/bin/sh")), 0o755); err != nil {
+	if err := os.WriteFile(path, []byte(testfile.Block(c.t, fleetPage, "#!/bin/sh")), 0o755); err != nil {
 		c.t.Fatal(err)
 	}
 	return path
@@ -111,7 +111,7 @@ func (c *clickHouse) command(first string) *exec.Cmd {
 		c.t.Fatal(err)
 	}
 	// As in a terminal, the shell that runs the command outlives Ctrl-C.
-	cmd := exec.Command("sh", "-c", "trap : INT\n"+testdoc.Block(c.t, fleetPage, first))
+	cmd := exec.Command("sh", "-c", "trap : INT\n"+testfile.Block(c.t, fleetPage, first))
 	cmd.Dir = c.dir
 	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
-	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -92,8 +92,8 @@ func numbers(t *testing.T, texts []string) (all []int) {
 // The servers' configuration in docs/fleet.md is the one that the fleet runs with.
 func TestFleetServers(t *testing.T) {
 	t.Parallel()
-	shown := strings.Fields(testdoc.Block(t, fleetPage, "<remote_servers>"))
-	if file := strings.Fields(testdoc.Read(t, "contrib/fleet/clickhouse.xml")); !strings.Contains(strings.Join(file, " "), strings.Join(shown, " ")) {
+	shown := strings.Fields(testfile.Block(t, fleetPage, "<remote_servers>"))
+	if file := strings.Fields(testfile.Read(t, "contrib/fleet/clickhouse.xml")); !strings.Contains(strings.Join(file, " "), strings.Join(shown, " ")) {
 		t.Errorf("contrib/fleet/clickhouse.xml does not have %q", shown)
 	}
 }
@@ -105,7 +105,7 @@ func TestFleetDrops(t *testing.T) {
 	counts := func(host, eth, verdict, values string) map[string]any {
 		return map[string]any{"values": values, "series": fmt.Sprintf("xdpcap_verdict_packets_total{instance=%q,interface=%q,verdict=%q}", host, eth, verdict)}
 	}
-	query := map[string]any{"expr": testdoc.Block(t, fleetPage, "sum by (instance)"), "eval_time": "10m", "exp_samples": []any{
+	query := map[string]any{"expr": testfile.Block(t, fleetPage, "sum by (instance)"), "eval_time": "10m", "exp_samples": []any{
 		map[string]any{"labels": `{instance="host1"}`, "value": 3}, map[string]any{"labels": `{instance="host2"}`, "value": 4},
 	}}
 	rules, err := json.Marshal(map[string]any{"tests": []any{map[string]any{ // JSON is YAML, too

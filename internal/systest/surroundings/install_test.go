@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
-	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -108,7 +108,7 @@ func TestUnit(t *testing.T) {
 	if out, err := exec.Command("systemd-analyze", "verify", "--man=no", instance).CombinedOutput(); err != nil || strings.Contains(string(out), "xdpcap@") {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
-	if unit := testdoc.Read(t, "packaging/xdpcap@.service"); !strings.Contains(unit, "-i %i --no-overwrite\n") {
+	if unit := testfile.Read(t, "packaging/xdpcap@.service"); !strings.Contains(unit, "-i %i --no-overwrite\n") {
 		t.Error("the unit restarts by itself, and may write over what it has written")
 	}
 	out, err := exec.Command("systemd-analyze", "security", "--offline=yes", "--no-pager", instance).CombinedOutput()

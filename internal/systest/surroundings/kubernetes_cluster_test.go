@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
-	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -241,7 +241,7 @@ func (c *cluster) shell(t *testing.T, text string) string {
 // to the end of its block.
 func documented(t *testing.T, first string) []string {
 	t.Helper()
-	block := strings.ReplaceAll(testdoc.Block(t, kubernetesPage, first), "\\\n", "")
+	block := strings.ReplaceAll(testfile.Block(t, kubernetesPage, first), "\\\n", "")
 	return strings.Split(strings.TrimSpace(block), "\n")
 }
 

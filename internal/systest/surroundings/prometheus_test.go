@@ -21,7 +21,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/systest"
-	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -165,7 +165,7 @@ func TestPrometheus(t *testing.T) {
 func checkDashboardQueries(t *testing.T, db *prometheusServer) {
 	t.Helper()
 	fill := strings.NewReplacer("$instance", ".*", "$interface", ".*", "$__rate_interval", "1m")
-	for _, p := range testdoc.ReadDashboard(t).Panels {
+	for _, p := range testfile.ReadDashboard(t).Panels {
 		for _, target := range p.Targets {
 			ask := func() map[string]string { return db.query(fill.Replace(target.Expr)) }
 			if strings.Contains(target.Expr, "xdpcap_captur") { // a rate exists after two scrapes

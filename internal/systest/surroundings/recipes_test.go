@@ -11,7 +11,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/systest"
-	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -24,7 +24,7 @@ func runRecipe(t *testing.T, first, file string) string {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("bash", "-e", "-o", "pipefail", "-c", testdoc.Block(t, "docs/reading.md", first))
+	cmd := exec.Command("bash", "-e", "-o", "pipefail", "-c", testfile.Block(t, "docs/reading.md", first))
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -77,9 +77,9 @@ func TestScrapeConfig(t *testing.T) {
 	testnet.Require(t, "promtool")
 	dir := t.TempDir()
 	rules, config := filepath.Join(dir, "rules.yml"), filepath.Join(dir, "prometheus.yml")
-	text := testdoc.Block(t, "docs/metrics.md", "scrape_configs:")
+	text := testfile.Block(t, "docs/metrics.md", "scrape_configs:")
 	for path, content := range map[string]string{
-		rules:  testdoc.Read(t, "contrib/prometheus-xdpcap.rules.yml"),
+		rules:  testfile.Read(t, "contrib/prometheus-xdpcap.rules.yml"),
 		config: strings.Replace(text, "/etc/prometheus/prometheus-xdpcap.rules.yml", rules, 1),
 	} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {

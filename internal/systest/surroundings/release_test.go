@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
-	"github.com/xdpcap/xdpcap/internal/testdoc"
+	"github.com/xdpcap/xdpcap/internal/testfile"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -49,7 +49,7 @@ func newReleaseTree(t *testing.T) *releaseTree {
 	r.write("CHANGELOG.md", "# Changes\n\n## 0.2.0 (2026-11-24)\n\n- All.\n\n## 0.1.0 (2026-11-22)\n")
 	r.write(".gitignore", "/bin/\n/dist/\n/ran\n")
 	r.write("packaging/release-signers", "# comment\nxdpcap namespaces=\"file\" "+systest.Contents(t, filepath.Join(r.keys, "key.pub")))
-	r.write("packaging/release.sh", testdoc.Read(t, "packaging/release.sh"))
+	r.write("packaging/release.sh", testfile.Read(t, "packaging/release.sh"))
 	r.must("git", "init", "-q")
 	r.must("git", "add", ".")
 	r.must("git", "commit", "-q", "-m", "All")
@@ -189,7 +189,7 @@ func TestReleaseIsSigned(t *testing.T) {
 	if diff := cmp.Diff(want, r.files()); diff != "" {
 		t.Error(diff)
 	}
-	_, section, _ := strings.Cut(testdoc.Read(t, "docs/install.md"), "\n## Verify a release\n")
+	_, section, _ := strings.Cut(testfile.Read(t, "docs/install.md"), "\n## Verify a release\n")
 	var commands []string
 	for line := range strings.Lines(section) {
 		if strings.HasPrefix(line, "    ") && len(commands) < 2 {

@@ -1,4 +1,4 @@
-package testdoc
+package testfile
 
 import (
 	"bytes"

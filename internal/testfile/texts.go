@@ -1,5 +1,4 @@
-// Package testdoc reads the project's texts for the tests that hold them against the code.
-package testdoc
+package testfile
 
 import (
 	"encoding/json"
