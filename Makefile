@@ -73,7 +73,7 @@ run_tests = $(SUDO) $(URGENT) env PATH="$$PATH" XDPCAP="$(CURDIR)/$(1)" CGO_ENAB
 URGENT    = nice -n -5
 
 # CHECKED are the packages that have tests which need neither root nor tools. `make lint` vets all.
-CHECKED = $(shell $(GO) list ./... | grep -vE '/internal/(systest|tc|lost|support|tools/kernels)')
+CHECKED = $(shell $(GO) list ./... | grep -vE '/internal/(systest|tc|support|tools/kernels)')
 
 # XDPCAP_CHECK leaves out what needs root or a tool. Results are kept: only what has changed runs again.
 check: ## gofmt, vet, and the tests that need neither root nor tools: what to run after each change

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/machine"
-	"github.com/xdpcap/xdpcap/internal/proc"
 )
 
 // A Loss counts the packets that were lost for one cause.
@@ -134,7 +134,7 @@ const (
 // that hides functions has addresses in their place.
 var finders = []struct {
 	causes []string
-	find   func(*Finder, Loss, proc.Counters) []Evidence
+	find   func(*Finder, Loss, lost.Counters) []Evidence
 	needs  need
 }{
 	{strings.Fields("NETFILTER_*@*"), (*Finder).findRules, needsFunction},
@@ -171,7 +171,7 @@ func WantsExample(reason, function string) bool {
 // nil if no culprit is known. It returns the earlier result while the loss has no more packets than
 // then, or while mayRead is false. rose has the rises of the counters of conntrack and IPsec since
 // Open.
-func (f *Finder) Find(l Loss, rose proc.Counters) []Evidence {
+func (f *Finder) Find(l Loss, rose lost.Counters) []Evidence {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, way := range finders {

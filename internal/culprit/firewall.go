@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xdpcap/xdpcap/internal/proc"
+	"github.com/xdpcap/xdpcap/internal/lost"
 )
 
 // A rule of nf_tables or iptables that can throw packets away, or the policy of a chain.
@@ -91,7 +91,7 @@ const maxUncounted = 3
 
 // findRules returns the rules whose counters rose, and conntrack if it has thrown away packets. If
 // these do not explain all packets, the rules without a counter remain.
-func (f *Finder) findRules(l Loss, rose proc.Counters) (found []Evidence) {
+func (f *Finder) findRules(l Loss, rose lost.Counters) (found []Evidence) {
 	w := f.firewall
 	explained := uint64(0)
 	if n := rose["conntrack drop"]; n > 0 && !(l.NFTApart && l.Function == NFTFunction) {
@@ -122,7 +122,7 @@ func (f *Finder) findRules(l Loss, rose proc.Counters) (found []Evidence) {
 			uncounted = append(uncounted, r)
 			continue
 		}
-		if n := proc.Rise(w.first[r.key], now[r.key]); n > 0 {
+		if n := lost.Rise(w.first[r.key], now[r.key]); n > 0 {
 			e := r.evidence()
 			e.Counter, e.Packets = "counter of the rule", n
 			found, explained = append(found, e), explained+n

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf"
-	"github.com/xdpcap/xdpcap/internal/proc"
+	"github.com/xdpcap/xdpcap/internal/lost"
 )
 
 // namesOfMaps returns the names of the maps that XDP programs redirect by: devmaps, cpumaps, maps
@@ -28,7 +28,7 @@ func namesOfMaps() map[string]string {
 }
 
 // findProgram names the XDP program, and the map of a redirect.
-func (f *Finder) findProgram(l Loss, _ proc.Counters) []Evidence {
+func (f *Finder) findProgram(l Loss, _ lost.Counters) []Evidence {
 	var names []string
 	if name, ok := f.maps[l.Function]; ok {
 		names = append(names, name)

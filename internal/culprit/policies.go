@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
-	"github.com/xdpcap/xdpcap/internal/proc"
+	"github.com/xdpcap/xdpcap/internal/lost"
 	"golang.org/x/sys/unix"
 )
 
@@ -62,7 +62,7 @@ func (p *policies) close() {
 
 // findPolicy returns the policy that a lost packet matches. If several match, it returns the one
 // with the smallest priority, as the kernel does.
-func (f *Finder) findPolicy(l Loss, rose proc.Counters) []Evidence {
+func (f *Finder) findPolicy(l Loss, rose lost.Counters) []Evidence {
 	if f.policies == nil {
 		return nil
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/machine"
-	"github.com/xdpcap/xdpcap/internal/proc"
 )
 
 // A queueID identifies a qdisc. Those that the kernel makes by itself have the handle 0.
@@ -40,7 +40,7 @@ func queues() (all []queue) {
 
 // findQueues returns the queues of the loss's interface that have dropped packets. It omits a queue
 // if one below it has dropped packets, because a queue also counts the drops of the queues below.
-func (f *Finder) findQueues(l Loss, _ proc.Counters) (found []Evidence) {
+func (f *Finder) findQueues(l Loss, _ lost.Counters) (found []Evidence) {
 	link, err := netlink.LinkByName(l.Device)
 	if err != nil {
 		return nil
@@ -48,7 +48,7 @@ func (f *Finder) findQueues(l Loss, _ proc.Counters) (found []Evidence) {
 	a := link.Attrs()
 	var dropped []queue
 	for _, q := range queues() {
-		if q.drops = proc.Rise(f.queues[q.id], q.drops); q.id.link == a.Index && q.drops > 0 {
+		if q.drops = lost.Rise(f.queues[q.id], q.drops); q.id.link == a.Index && q.drops > 0 {
 			dropped = append(dropped, q)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
-	"github.com/xdpcap/xdpcap/internal/proc"
+	"github.com/xdpcap/xdpcap/internal/lost"
 	"golang.org/x/sys/unix"
 )
 
@@ -50,7 +50,7 @@ func routeTo(to netip.Addr, from netip.Addr, iif string) (r netlink.Route, refus
 }
 
 // findRoute looks up the route that was missing for a packet.
-func (f *Finder) findRoute(l Loss, _ proc.Counters) []Evidence {
+func (f *Finder) findRoute(l Loss, _ lost.Counters) []Evidence {
 	p, iif := l.Example, l.Device
 	if l.Egress {
 		iif = ""
@@ -71,7 +71,7 @@ func (f *Finder) findRoute(l Loss, _ proc.Counters) []Evidence {
 
 // findWayBack looks up the route back to the source of a packet that the reverse path filter
 // dropped.
-func (f *Finder) findWayBack(l Loss, _ proc.Counters) []Evidence {
+func (f *Finder) findWayBack(l Loss, _ lost.Counters) []Evidence {
 	question := fmt.Sprintf("from %v at %s: the way back is ", l.Example.Source, l.Device)
 	r, refusal := routeTo(l.Example.Source, netip.Addr{}, "")
 	switch refusal {
@@ -94,7 +94,7 @@ func wayOf(r netlink.Route) string {
 }
 
 // findPort names the port that nobody listens on.
-func (f *Finder) findPort(l Loss, _ proc.Counters) []Evidence {
+func (f *Finder) findPort(l Loss, _ lost.Counters) []Evidence {
 	p := l.Example
 	if p.Port == 0 {
 		return nil
@@ -103,7 +103,7 @@ func (f *Finder) findPort(l Loss, _ proc.Counters) []Evidence {
 }
 
 // findMTU asks for the MTU of the way out.
-func (f *Finder) findMTU(l Loss, _ proc.Counters) []Evidence {
+func (f *Finder) findMTU(l Loss, _ lost.Counters) []Evidence {
 	r, refusal := routeTo(l.Example.Destination, netip.Addr{}, "")
 	if refusal != "" {
 		return nil
@@ -116,7 +116,7 @@ func (f *Finder) findMTU(l Loss, _ proc.Counters) []Evidence {
 }
 
 // findPortMTU returns the MTU of a bridge's port.
-func (f *Finder) findPortMTU(l Loss, _ proc.Counters) []Evidence {
+func (f *Finder) findPortMTU(l Loss, _ lost.Counters) []Evidence {
 	if mtu := mtuOf(l.Device); mtu > 0 {
 		return []Evidence{{Text: fmt.Sprintf("%s, MTU %d", l.Device, mtu)}}
 	}
@@ -142,7 +142,7 @@ func NameOfLink(index int) string {
 }
 
 // findNeighbour looks up whether the next hop of a packet answers.
-func (f *Finder) findNeighbour(l Loss, _ proc.Counters) []Evidence {
+func (f *Finder) findNeighbour(l Loss, _ lost.Counters) []Evidence {
 	to := l.Example.Destination
 	r, refusal := routeTo(to, netip.Addr{}, "")
 	if refusal != "" {

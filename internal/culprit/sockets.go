@@ -13,8 +13,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/machine"
-	"github.com/xdpcap/xdpcap/internal/proc"
 )
 
 // A Socket has the data that the kernel reports about a socket of TCP or UDP.
@@ -99,9 +99,9 @@ func parseSocket(b []byte) (s Socket, ok bool) {
 }
 
 // findSockets returns the UDP sockets whose drops rose. The kernel does not count drops by reason.
-func (f *Finder) findSockets(Loss, proc.Counters) (found []Evidence) {
+func (f *Finder) findSockets(Loss, lost.Counters) (found []Evidence) {
 	for _, s := range Sockets(unix.IPPROTO_UDP, AnyState) {
-		n := proc.Rise(f.sockets[s.Cookie], s.Drops)
+		n := lost.Rise(f.sockets[s.Cookie], s.Drops)
 		if n == 0 {
 			continue
 		}

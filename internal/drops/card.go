@@ -8,7 +8,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"github.com/xdpcap/xdpcap/internal/proc"
+	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -25,7 +25,7 @@ type card struct {
 type cardState struct {
 	link   netlink.LinkStatistics64
 	driver map[string]uint64 // as `ethtool -S` names them
-	queues map[uint32]proc.QueueDrops
+	queues map[uint32]lost.QueueDrops
 }
 
 // openCard notes the counters as they are now.
@@ -44,7 +44,7 @@ func (c *card) state() (s cardState, err error) {
 	if all := l.Attrs().Statistics; all != nil {
 		s.link = netlink.LinkStatistics64(*all)
 	}
-	s.queues = proc.ReadQueues(c.iface.Index)
+	s.queues = lost.ReadQueues(c.iface.Index)
 	s.driver, err = xdp.DriverCounters(l.Attrs().Name)
 	return s, err
 }
@@ -57,7 +57,7 @@ type cardReading struct {
 	lost     uint64 // packets that the driver lost in its receive queues, of all causes
 	xdpDrops uint64 // packets that the driver counts as dropped by XDP; see driverKind
 
-	queues map[uint32]proc.QueueDrops // by receive queue; nil where the driver does not tell
+	queues map[uint32]lost.QueueDrops // by receive queue; nil where the driver does not tell
 }
 
 // read returns how the counters rose.
@@ -79,16 +79,16 @@ func (c *card) read() (r cardReading, err error) {
 func (c *card) since(now cardState) (r cardReading) {
 	l, before := now.link, c.first.link
 	// Several drivers tell one loss in two or three of these, so the largest counts.
-	r.noBuffer = max(proc.Rise(before.RxMissedErrors, l.RxMissedErrors), proc.Rise(before.RxFifoErrors, l.RxFifoErrors),
-		proc.Rise(before.RxOverErrors, l.RxOverErrors))
+	r.noBuffer = max(lost.Rise(before.RxMissedErrors, l.RxMissedErrors), lost.Rise(before.RxFifoErrors, l.RxFifoErrors),
+		lost.Rise(before.RxOverErrors, l.RxOverErrors))
 	// Some drivers only give the total, and others do not put all of these into it.
-	r.corrupt = max(less(proc.Rise(before.RxErrors, l.RxErrors), r.noBuffer),
-		proc.Rise(before.RxCrcErrors, l.RxCrcErrors)+proc.Rise(before.RxFrameErrors, l.RxFrameErrors)+proc.Rise(before.RxLengthErrors, l.RxLengthErrors))
-	r.unsent = max(proc.Rise(before.TxErrors, l.TxErrors), proc.Rise(before.TxCarrierErrors, l.TxCarrierErrors)+
-		proc.Rise(before.TxAbortedErrors, l.TxAbortedErrors)+proc.Rise(before.TxFifoErrors, l.TxFifoErrors))
+	r.corrupt = max(less(lost.Rise(before.RxErrors, l.RxErrors), r.noBuffer),
+		lost.Rise(before.RxCrcErrors, l.RxCrcErrors)+lost.Rise(before.RxFrameErrors, l.RxFrameErrors)+lost.Rise(before.RxLengthErrors, l.RxLengthErrors))
+	r.unsent = max(lost.Rise(before.TxErrors, l.TxErrors), lost.Rise(before.TxCarrierErrors, l.TxCarrierErrors)+
+		lost.Rise(before.TxAbortedErrors, l.TxAbortedErrors)+lost.Rise(before.TxFifoErrors, l.TxFifoErrors))
 	for queue, drops := range now.queues {
 		if r.queues == nil {
-			r.queues = make(map[uint32]proc.QueueDrops)
+			r.queues = make(map[uint32]lost.QueueDrops)
 		}
 		r.queues[queue] = drops.Since(c.first.queues[queue])
 		// The link's statistics have these, too.
@@ -96,7 +96,7 @@ func (c *card) since(now cardState) (r cardReading) {
 	}
 	kind := driverKinds[c.iface.Driver]
 	for name, value := range now.driver {
-		n := proc.Rise(c.first.driver[name], value)
+		n := lost.Rise(c.first.driver[name], value)
 		counter, ok := counterOfQueue(name)
 		if n == 0 || !ok {
 			continue

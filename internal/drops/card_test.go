@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/xdpcap/xdpcap/internal/proc"
+	"github.com/xdpcap/xdpcap/internal/lost"
 )
 
 // What a driver lost for no cause that it tells stays in its row when redirects fail later,
@@ -38,8 +38,8 @@ func TestCounterOfQueue(t *testing.T) {
 // Of a link's statistics only what is beyond the losses of its receive queues counts.
 func TestCardQueues(t *testing.T) {
 	t.Parallel()
-	c := card{first: cardState{queues: map[uint32]proc.QueueDrops{0: {All: 10, Overruns: 10}}}}
-	now := cardState{queues: map[uint32]proc.QueueDrops{0: {All: 15, Overruns: 13}, 1: {All: 4, Overruns: 4}}}
+	c := card{first: cardState{queues: map[uint32]lost.QueueDrops{0: {All: 10, Overruns: 10}}}}
+	now := cardState{queues: map[uint32]lost.QueueDrops{0: {All: 15, Overruns: 13}, 1: {All: 4, Overruns: 4}}}
 	now.link.RxMissedErrors = 20
 	r := reading{Counts: Counts{Losses: make(map[Loss]Tally)}, card: c.since(now)}
 	r.addCard(driverKind{})

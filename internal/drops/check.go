@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xdpcap/xdpcap/internal/proc"
+	"github.com/xdpcap/xdpcap/internal/lost"
 )
 
 // A Remainder is what differs between the kernel's counters of a network namespace and the losses
@@ -150,7 +150,7 @@ func matches(pattern, name string) bool {
 
 // compare returns what differs. least is how much the counters surely rose while the losses were
 // counted, and most is how much they can have risen: they are read before and after the losses.
-func compare(least, most proc.Counters, losses map[knownLoss]uint64) Remainder {
+func compare(least, most lost.Counters, losses map[knownLoss]uint64) Remainder {
 	r := Remainder{Unexplained: []CounterRise{}, Unconfirmed: []LossPackets{}, Unchecked: []LossPackets{}}
 	confirmed, due := make(map[Loss]bool), make(map[Loss]bool)
 	check := func(a account, device string) {
@@ -198,7 +198,7 @@ func compare(least, most proc.Counters, losses map[knownLoss]uint64) Remainder {
 // nameOfCounter is the name in Counters of a counter in an account of a device, or of "" for none.
 func nameOfCounter(name, device string) string { return strings.TrimPrefix(device+" "+name, " ") }
 
-func sumOfCounters(rose proc.Counters, names []string, device string) (sum uint64) {
+func sumOfCounters(rose lost.Counters, names []string, device string) (sum uint64) {
 	for _, name := range names {
 		sum += rose[nameOfCounter(name, device)]
 	}
@@ -206,7 +206,7 @@ func sumOfCounters(rose proc.Counters, names []string, device string) (sum uint6
 }
 
 // namesOfCounters names those that rose.
-func namesOfCounters(rose proc.Counters, names []string, device string) string {
+func namesOfCounters(rose lost.Counters, names []string, device string) string {
 	var all []string
 	for _, name := range names {
 		if name = nameOfCounter(name, device); rose[name] > 0 {
@@ -217,7 +217,7 @@ func namesOfCounters(rose proc.Counters, names []string, device string) string {
 }
 
 // devicesOf returns the interfaces whose counters rose.
-func devicesOf(rose proc.Counters) []string {
+func devicesOf(rose lost.Counters) []string {
 	devices := make(map[string]bool)
 	for name := range rose {
 		if device, _, ok := strings.Cut(name, " "); ok && device != "conntrack" {

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/xdpcap/xdpcap/internal/proc"
+	"github.com/xdpcap/xdpcap/internal/lost"
 )
 
 // Counters and losses are compared: what both have leaves nothing, and what only one of them has is
@@ -19,39 +19,39 @@ func TestCompare(t *testing.T) {
 	hidden := Loss{Stage: Stack, Reason: "NO_SOCKET", Where: "0xffffffff81000000", Device: "eth0"}
 	type losses = map[knownLoss]uint64
 	for name, test := range map[string]struct {
-		least, most proc.Counters // most is the same if it is nil
+		least, most lost.Counters // most is the same if it is nil
 		losses      losses
 		want        Remainder
 	}{
 		"nothing":   {},
-		"agreement": {least: proc.Counters{"UdpNoPorts": 5, "UdpInErrors": 2, "UdpRcvbufErrors": 2}, losses: losses{{noSocket, true}: 5, {buffer, true}: 2}},
+		"agreement": {least: lost.Counters{"UdpNoPorts": 5, "UdpInErrors": 2, "UdpRcvbufErrors": 2}, losses: losses{{noSocket, true}: 5, {buffer, true}: 2}},
 		"a counter alone": {
-			least: proc.Counters{"TcpExtListenDrops": 36, "TcpExtListenOverflows": 36},
+			least: lost.Counters{"TcpExtListenDrops": 36, "TcpExtListenOverflows": 36},
 			want:  Remainder{Unexplained: []CounterRise{{"TcpExtListenDrops", 36}}},
 		},
 		"a counter of more packets": {
-			least:  proc.Counters{"UdpNoPorts": 5, "Udp6NoPorts": 2},
+			least:  lost.Counters{"UdpNoPorts": 5, "Udp6NoPorts": 2},
 			losses: losses{{noSocket, true}: 4},
 			want:   Remainder{Unexplained: []CounterRise{{"UdpNoPorts+Udp6NoPorts", 3}}},
 		},
-		"packets after the first reading":     {least: proc.Counters{"UdpNoPorts": 5}, most: proc.Counters{"UdpNoPorts": 9}, losses: losses{{noSocket, true}: 7}},
+		"packets after the first reading":     {least: lost.Counters{"UdpNoPorts": 5}, most: lost.Counters{"UdpNoPorts": 9}, losses: losses{{noSocket, true}: 7}},
 		"a loss alone":                        {losses: losses{{noSocket, true}: 4}, want: Remainder{Unconfirmed: []LossPackets{{noSocket, 4}}}},
 		"a loss perhaps of another namespace": {losses: losses{{noSocket, false}: 4}},
-		"which explains a counter":            {least: proc.Counters{"UdpNoPorts": 4}, losses: losses{{noSocket, false}: 4}},
-		"segments of one buffer":              {least: proc.Counters{"UdpInErrors": 1}, losses: losses{{buffer, true}: 40}},
+		"which explains a counter":            {least: lost.Counters{"UdpNoPorts": 4}, losses: losses{{noSocket, false}: 4}},
+		"segments of one buffer":              {least: lost.Counters{"UdpInErrors": 1}, losses: losses{{buffer, true}: 40}},
 		"a loss without a counter": {
 			losses: losses{{noSocketTCP, true}: 3, {rule, true}: 2},
 			want:   Remainder{Unchecked: []LossPackets{{noSocketTCP, 3}, {rule, 2}}},
 		},
-		"a rule for what is sent":              {least: proc.Counters{"IpOutDiscards": 2}, losses: losses{{rule, true}: 2}},
-		"a sender with an error":               {least: proc.Counters{"IpOutDiscards": 9, "UdpSndbufErrors": 9, "Ip6OutNoRoutes": 3, "IcmpInErrors": 1}},
-		"functions are hidden":                 {least: proc.Counters{"UdpNoPorts": 4}, losses: losses{{hidden, true}: 4}},
-		"a queue":                              {least: proc.Counters{"eth1 qdisc_drops": 8}, losses: losses{{queue, true}: 8}},
-		"a queue of another interface":         {least: proc.Counters{"eth0 qdisc_drops": 8}, losses: losses{{queue, true}: 8}, want: Remainder{Unexplained: []CounterRise{{"eth0 qdisc_drops", 8}}, Unchecked: []LossPackets{{queue, 8}}}},
-		"an interface":                         {least: proc.Counters{"eth0 rx_dropped": 1, "eth2 tx_errors": 4}, losses: losses{{noSocketTCP, false}: 1}, want: Remainder{Unexplained: []CounterRise{{"eth2 tx_errors", 4}}}},
-		"conntrack":                            {least: proc.Counters{"conntrack drop": 24, "conntrack insert_failed": 24}, losses: losses{{rule, true}: 24}},
-		"a counter that counts no losses":      {least: proc.Counters{"TcpOutRsts": 4, "UdpIgnoredMulti": 7}},
-		"a counter that counts others' losses": {least: proc.Counters{"UdpRcvbufErrors": 4, "IpExtInCsumErrors": 7}},
+		"a rule for what is sent":              {least: lost.Counters{"IpOutDiscards": 2}, losses: losses{{rule, true}: 2}},
+		"a sender with an error":               {least: lost.Counters{"IpOutDiscards": 9, "UdpSndbufErrors": 9, "Ip6OutNoRoutes": 3, "IcmpInErrors": 1}},
+		"functions are hidden":                 {least: lost.Counters{"UdpNoPorts": 4}, losses: losses{{hidden, true}: 4}},
+		"a queue":                              {least: lost.Counters{"eth1 qdisc_drops": 8}, losses: losses{{queue, true}: 8}},
+		"a queue of another interface":         {least: lost.Counters{"eth0 qdisc_drops": 8}, losses: losses{{queue, true}: 8}, want: Remainder{Unexplained: []CounterRise{{"eth0 qdisc_drops", 8}}, Unchecked: []LossPackets{{queue, 8}}}},
+		"an interface":                         {least: lost.Counters{"eth0 rx_dropped": 1, "eth2 tx_errors": 4}, losses: losses{{noSocketTCP, false}: 1}, want: Remainder{Unexplained: []CounterRise{{"eth2 tx_errors", 4}}}},
+		"conntrack":                            {least: lost.Counters{"conntrack drop": 24, "conntrack insert_failed": 24}, losses: losses{{rule, true}: 24}},
+		"a counter that counts no losses":      {least: lost.Counters{"TcpOutRsts": 4, "UdpIgnoredMulti": 7}},
+		"a counter that counts others' losses": {least: lost.Counters{"UdpRcvbufErrors": 4, "IpExtInCsumErrors": 7}},
 	} {
 		if test.most == nil {
 			test.most = test.least
@@ -92,9 +92,9 @@ func TestAccounts(t *testing.T) {
 // version or with a module.
 func TestCountersOfKernel(t *testing.T) {
 	t.Parallel()
-	all := make(proc.Counters)
-	for _, name := range proc.Files {
-		f := proc.Open(name)
+	all := make(lost.Counters)
+	for _, name := range lost.CounterFiles {
+		f := lost.OpenCounters(name)
 		f.Read(all)
 		if err := f.Close(); err != nil {
 			t.Error(err)

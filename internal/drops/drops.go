@@ -11,7 +11,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/meter"
-	"github.com/xdpcap/xdpcap/internal/proc"
 )
 
 // A Stage is a part of a packet's way.
@@ -80,7 +79,7 @@ type Counts struct {
 	Way   *Way       // nil without a filter
 
 	// Softnet tells of the whole machine, whichever interface is asked about.
-	Softnet proc.Softnet
+	Softnet lost.Softnet
 
 	Conntrack Conntrack
 

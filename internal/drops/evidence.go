@@ -4,7 +4,7 @@ import (
 	"maps"
 
 	"github.com/xdpcap/xdpcap/internal/culprit"
-	"github.com/xdpcap/xdpcap/internal/proc"
+	"github.com/xdpcap/xdpcap/internal/lost"
 )
 
 // Evidence is what speaks against one culprit.
@@ -57,6 +57,6 @@ type Conntrack struct {
 	InsertFailed uint64 `json:"insert_failed"` // those of them whose connection clashed with another one: NAT has no free port
 }
 
-func conntrackOf(rose proc.Counters) Conntrack {
+func conntrackOf(rose lost.Counters) Conntrack {
 	return Conntrack{Drop: rose["conntrack drop"], InsertFailed: rose["conntrack insert_failed"]}
 }

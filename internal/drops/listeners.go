@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/culprit"
-	"github.com/xdpcap/xdpcap/internal/proc"
+	"github.com/xdpcap/xdpcap/internal/lost"
 )
 
 // The reasons why a listening socket of TCP refuses a packet that would open a connection. The
@@ -30,7 +30,7 @@ type listenerLosses map[string]uint64
 
 // listenerLossesOf returns what the counters of a namespace say, ListenDrops of which includes the
 // others. known of these packets are counted elsewhere.
-func listenerLossesOf(rose proc.Counters, known uint64) listenerLosses {
+func listenerLossesOf(rose lost.Counters, known uint64) listenerLosses {
 	full, requests := rose["TcpExtListenOverflows"], rose["TcpExtTCPReqQFullDrop"]
 	rest := less(rose["TcpExtListenDrops"], full+requests)
 	return listenerLosses{acceptQueueFull: less(full, known), requestQueueFull: requests, notAccepted: less(rest, less(known, full))}
@@ -45,7 +45,7 @@ type listener struct {
 // listeners counts the packets that listeners of the calling thread's network namespace refuse. Its
 // methods may be called concurrently.
 type listeners struct {
-	file     proc.File
+	file     lost.CounterFile
 	culprits *culprit.Finder // knows the processes of those that listened at the beginning
 
 	mu   sync.Mutex
@@ -55,13 +55,13 @@ type listeners struct {
 
 // openListeners begins to count.
 func openListeners(culprits *culprit.Finder) *listeners {
-	l := &listeners{file: proc.Open(proc.OfTCP), culprits: culprits, sums: make(map[Loss]uint64)}
+	l := &listeners{file: lost.OpenCounters(lost.OfTCP), culprits: culprits, sums: make(map[Loss]uint64)}
 	l.last = l.find()
 	return l
 }
 
 // counters returns how the namespace's counters rose since openListeners.
-func (l *listeners) counters() proc.Counters {
+func (l *listeners) counters() lost.Counters {
 	// The kernel counts a packet as dropped after it has counted why: so the drops must be the
 	// older ones of two readings.
 	drops := l.file.Rose()["TcpExtListenDrops"]
@@ -72,7 +72,7 @@ func (l *listeners) counters() proc.Counters {
 
 // read returns what was refused, by counters. known of these packets are counted elsewhere. No
 // number is ever less than before. The caller owns the result.
-func (l *listeners) read(rose proc.Counters, known uint64) map[Loss]uint64 {
+func (l *listeners) read(rose lost.Counters, known uint64) map[Loss]uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lately := listenerLossesOf(rose, known)
@@ -102,7 +102,7 @@ func (l *listeners) read(rose proc.Counters, known uint64) map[Loss]uint64 {
 func droppedBy(before, now map[uint64]listener) map[string]uint64 {
 	dropped := make(map[string]uint64)
 	for cookie, s := range now {
-		if n := proc.Rise(before[cookie].drops, s.drops); n > 0 {
+		if n := lost.Rise(before[cookie].drops, s.drops); n > 0 {
 			dropped[s.where] += n
 		}
 	}
@@ -154,7 +154,7 @@ func (l *listeners) find() map[uint64]listener {
 
 // addListeners adds what listeners refused, by counters that are not younger than the causes. A
 // handshake's last packet is also thrown away like other packets: it counts once.
-func (r *reading) addListeners(m *Meter, counters proc.Counters) {
+func (r *reading) addListeners(m *Meter, counters lost.Counters) {
 	to, known := r.Listeners, uint64(0)
 	if m.iface == nil {
 		to = r.Losses

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/proc"
+	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -141,7 +141,7 @@ func TestListenerLosses(t *testing.T) {
 		{drops: 36, overflows: 20, requests: 10, known: 100, wantRequests: 10},
 		{drops: 35, overflows: 36, wantFull: 36}, // one is not yet counted as dropped
 	} {
-		got := listenerLossesOf(proc.Counters{"TcpExtListenDrops": test.drops, "TcpExtListenOverflows": test.overflows, "TcpExtTCPReqQFullDrop": test.requests}, test.known)
+		got := listenerLossesOf(lost.Counters{"TcpExtListenDrops": test.drops, "TcpExtListenOverflows": test.overflows, "TcpExtTCPReqQFullDrop": test.requests}, test.known)
 		want := listenerLosses{acceptQueueFull: test.wantFull, requestQueueFull: test.wantRequests, notAccepted: test.wantRest}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%+v: %s", test, diff)

@@ -10,7 +10,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/culprit"
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/meter"
-	"github.com/xdpcap/xdpcap/internal/proc"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -25,11 +24,11 @@ type Meter struct {
 	stack    *stackMeter
 	events   *meter.Tracepoints
 	sockets  *sockets
-	softnet  *proc.SoftnetFile
+	softnet  *lost.SoftnetFile
 	culprits *culprit.Finder
 	listen   *listeners
-	tracked  proc.File // of conntrack
-	ipsec    proc.File
+	tracked  lost.CounterFile // of conntrack
+	ipsec    lost.CounterFile
 	card     *card            // nil = all
 	hook     *hook            // nil = all
 	witness  *witness         // nil unless asked for
@@ -101,9 +100,9 @@ func (m *Meter) openSources(o Options) (err error) {
 		return err
 	}
 	o.beforeAttach = func() {
-		m.sockets, m.softnet, m.culprits = openSockets(m.iface), proc.OpenSoftnet(), culprit.Open()
+		m.sockets, m.softnet, m.culprits = openSockets(m.iface), lost.OpenSoftnet(), culprit.Open()
 		m.listen = openListeners(m.culprits)
-		m.tracked, m.ipsec = proc.Open(proc.OfConntrack), proc.Open(proc.OfIPsec)
+		m.tracked, m.ipsec = lost.OpenCounters(lost.OfConntrack), lost.OpenCounters(lost.OfIPsec)
 	}
 	if m.stack, err = openStack(m.iface, o); err != nil {
 		return err
@@ -166,7 +165,7 @@ type reading struct {
 	card      cardReading      // zero for all interfaces together
 	examples  map[Loss]culprit.Flow
 	listeners map[Loss]uint64 // what TCP's listeners refused, by counters
-	tracked   proc.Counters   // of conntrack, since Open
+	tracked   lost.Counters   // of conntrack, since Open
 	generic   Tally           // thrown away by the hook in generic mode, whatever the reason
 	txApart   bool            // a failed tx in generic mode is not in generic, but a cause of the stack
 }
@@ -177,7 +176,7 @@ func newReading(s stackCounts) *reading {
 
 // Read reads all counters.
 func (m *Meter) Read() (Counts, error) {
-	var before proc.Counters
+	var before lost.Counters
 	if m.witness != nil {
 		var err error
 		if before, err = m.witness.read(); err != nil {

@@ -6,7 +6,6 @@ import (
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/lost"
-	"github.com/xdpcap/xdpcap/internal/proc"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -15,9 +14,9 @@ import (
 // yes says by what it sees them, or what is missing. The keys are card, xdp, stack (with sockets),
 // af_xdp and egress. r is of the interface, or of the whole machine. Nothing is attached.
 func Visible(r *support.Report) support.Checks {
-	var queues map[uint32]proc.QueueDrops
+	var queues map[uint32]lost.QueueDrops
 	if r.Interface != nil {
-		queues = proc.ReadQueues(r.Interface.Index)
+		queues = lost.ReadQueues(r.Interface.Index)
 	}
 	checks := support.Checks{
 		visibleCard(r.Interface, queues),
@@ -36,7 +35,7 @@ func Visible(r *support.Report) support.Checks {
 	return checks
 }
 
-func visibleCard(iface *support.Interface, queues map[uint32]proc.QueueDrops) support.Check {
+func visibleCard(iface *support.Interface, queues map[uint32]lost.QueueDrops) support.Check {
 	switch {
 	case iface == nil:
 		return support.Check{Reason: "depends on the interface and its driver"}

@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/lost"
-	"github.com/xdpcap/xdpcap/internal/proc"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -27,7 +26,7 @@ func TestVisible(t *testing.T) {
 	}{
 		{"card, no interface", visibleCard(nil, nil), support.Check{Reason: "depends on the interface and its driver"}},
 		{"card, known driver", visibleCard(veth, nil), yes("by the interface's statistics and the driver's own")},
-		{"card, queues", visibleCard(nic, map[uint32]proc.QueueDrops{0: {}}), yes("by the interface's statistics, and per queue by the card's")},
+		{"card, queues", visibleCard(nic, map[uint32]lost.QueueDrops{0: {}}), yes("by the interface's statistics, and per queue by the card's")},
 		{"card, other driver", visibleCard(nic, nil), yes("by the interface's statistics; ethtool -S eth0 may have more")},
 		{"XDP, traced", visibleHook(nic, able), yes("at the program's exit")},
 		{"XDP, generic", visibleHook(generic, unable), yes("by what the stack throws away after the program")},

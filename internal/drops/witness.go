@@ -4,23 +4,23 @@ import (
 	"errors"
 	"maps"
 
-	"github.com/xdpcap/xdpcap/internal/proc"
+	"github.com/xdpcap/xdpcap/internal/lost"
 )
 
 // A witness compares the losses with the kernel's own counters of the network namespace in which it
 // was opened.
 type witness struct {
-	files []proc.File
+	files []lost.CounterFile
 	stack *stackMeter // of all interfaces, if the meter's own is of one
 
-	before, after proc.Counters // before and after counting began
+	before, after lost.Counters // before and after counting began
 }
 
 // openWitness reads the counters before anything is counted.
 func openWitness() (w *witness, err error) {
 	w = new(witness)
-	for _, name := range proc.Files {
-		w.files = append(w.files, proc.Open(name))
+	for _, name := range lost.CounterFiles {
+		w.files = append(w.files, lost.OpenCounters(name))
 	}
 	if w.before, err = w.read(); err != nil {
 		return nil, errors.Join(err, w.close())
@@ -42,8 +42,8 @@ func (w *witness) begin(m *Meter) (err error) {
 	return err
 }
 
-func (w *witness) read() (proc.Counters, error) {
-	all := make(proc.Counters)
+func (w *witness) read() (lost.Counters, error) {
+	all := make(lost.Counters)
 	for _, f := range w.files {
 		f.Read(all)
 	}
@@ -51,7 +51,7 @@ func (w *witness) read() (proc.Counters, error) {
 }
 
 // compare compares with the losses of a reading. before are the counters before the reading.
-func (w *witness) compare(m *Meter, r *reading, before proc.Counters) (*Remainder, error) {
+func (w *witness) compare(m *Meter, r *reading, before lost.Counters) (*Remainder, error) {
 	causes := r.causes
 	if w.stack != nil {
 		all, err := w.stack.Read()

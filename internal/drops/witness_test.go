@@ -11,7 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/proc"
+	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -83,12 +83,12 @@ func TestCheck(t *testing.T) {
 }
 
 // counters reads the receiving side's counters.
-func (n *network) counters() proc.Counters {
+func (n *network) counters() lost.Counters {
 	n.Helper()
-	all := make(proc.Counters)
+	all := make(lost.Counters)
 	n.must(n.Rx.Do(func() error {
-		for _, name := range proc.Files {
-			f := proc.Open(name)
+		for _, name := range lost.CounterFiles {
+			f := lost.OpenCounters(name)
 			f.Read(all)
 			n.must(f.Close())
 		}

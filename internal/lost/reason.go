@@ -1,5 +1,7 @@
-// Package lost has the kernel's names for the packets that it drops: the names of its reasons and
-// functions, and which of them mean a loss.
+// Package lost has the kernel's data about the packets that it drops: the names of its reasons and
+// functions, which of them mean a loss, and the counters of losses that it has without programs.
+// These are of protocols and conntrack in /proc/net, of the queues before the stack, of interfaces
+// and their receive queues.
 package lost
 
 import (

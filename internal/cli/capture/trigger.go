@@ -13,7 +13,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/proc"
+	"github.com/xdpcap/xdpcap/internal/lost"
 )
 
 // triggerHelp is what --trigger takes.
@@ -93,7 +93,7 @@ func triggerCount(text string) (count func(*capture.Packet) uint64, need trigger
 		return countIf(func(p *capture.Packet) bool { return p.RunTime >= uint32(d) }), needRunTime, nil
 	}
 	if text == "retransmit" {
-		counters := proc.Open(proc.OfIP)
+		counters := lost.OpenCounters(lost.OfIP)
 		read := func() (uint64, error) { return counters.Value("TcpRetransSegs") }
 		before, err := read()
 		return (&retransmits{read: read, before: before}).since, needNothing, err

@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
 	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/meter"
-	"github.com/xdpcap/xdpcap/internal/proc"
 )
 
 type dropsInterval = meter.Interval[drops.Counts]
@@ -32,7 +32,7 @@ type DropsReport struct {
 	Other      []StageRate      `json:"other,omitempty"`      // with --flows: what a stage lost besides
 	Listeners  []drops.LossRate `json:"listeners,omitempty"`  // with -i: refused by TCP's listeners, of all interfaces, and in no total
 	Missed     uint64           `json:"missed"`               // losses beyond the largest number of causes
-	Softnet    proc.Softnet     `json:"softnet"`
+	Softnet    lost.Softnet     `json:"softnet"`
 	Conntrack  drops.Conntrack  `json:"conntrack"`
 
 	Retransmits *Retransmits `json:"retransmits,omitempty"` // with --retransmits

@@ -12,8 +12,8 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
+	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/meter"
-	"github.com/xdpcap/xdpcap/internal/proc"
 )
 
 // The table has the losses by stage, the largest first, their sum and what to do, and never a line
@@ -44,7 +44,7 @@ func TestTable(t *testing.T) {
 			},
 		},
 		Missed:  4,
-		Softnet: proc.Softnet{Full: 1e11, Squeezed: 1e11},
+		Softnet: lost.Softnet{Full: 1e11, Squeezed: 1e11},
 	}
 	i := dropsInterval{Now: now, Took: time.Second, Elapsed: time.Second}
 	var b strings.Builder

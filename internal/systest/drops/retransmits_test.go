@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/proc"
+	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -18,7 +18,7 @@ func unanswered(t *testing.T, pair *testnet.Pair) (resent func() uint64) {
 	t.Helper()
 	silent := testnet.Endpoint{MAC: testnet.TxEndpoint.MAC, IPv4: net.IP{192, 0, 2, 77}}
 	testnet.MustKnow(t, pair.Rx, pair.RxIndex, silent)
-	var counters proc.File
+	var counters lost.CounterFile
 	testnet.Must(t, pair.Rx.Do(func() error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 		testnet.Must(t, err)
@@ -26,7 +26,7 @@ func unanswered(t *testing.T, pair *testnet.Pair) (resent func() uint64) {
 		if err := unix.Connect(fd, &unix.SockaddrInet4{Addr: [4]byte(silent.IPv4), Port: 7}); err != unix.EINPROGRESS {
 			t.Fatal(err)
 		}
-		counters = proc.Open(proc.OfIP)
+		counters = lost.OpenCounters(lost.OfIP)
 		return nil
 	}))
 	return func() uint64 {

@@ -103,8 +103,8 @@ var more = []row{
 		TestRetransmits TestRetransmitsOfOthers TestRetransmitsUnknown`},
 	{pkg: "internal/drops/lab", tests: `TestCauses TestCausesOfMachine`},
 	{pkg: "internal/drops", only: "6.12", tests: `TestFirewallOut TestLossOfGenericTx`},
-	{pkg: "internal/proc", tests: `TestQueues`},
-	{pkg: "internal/proc", only: "6.12", tests: `TestQueuesOfCard`},
+	{pkg: "internal/lost", tests: `TestQueues`},
+	{pkg: "internal/lost", only: "6.12", tests: `TestQueuesOfCard`},
 
 	{pkg: "internal/attach", tests: `TestRefusedByDriver TestRefusedAsUnsupported TestAttachBusy
 		TestCloseBesideCopy TestCheck`},

@@ -1,6 +1,4 @@
-// Package proc reads counters of losses that the kernel has without programs: of protocols and
-// conntrack in /proc/net, of the queues before the stack, of interfaces and their receive queues.
-package proc
+package lost
 
 import (
 	"errors"
@@ -39,21 +37,21 @@ const (
 )
 
 // Files are all of them.
-var Files = []string{OfIP, "snmp6", OfTCP, OfIPsec, "sctp/snmp", OfConntrack}
+var CounterFiles = []string{OfIP, "snmp6", OfTCP, OfIPsec, "sctp/snmp", OfConntrack}
 
-// A File has counters of the network namespace in which it was opened. Reading it takes no rights.
-// Its methods may be called concurrently, except Close.
-type File struct {
+// A CounterFile has counters of the network namespace in which it was opened. Reading it takes no
+// rights. Its methods may be called concurrently, except Close.
+type CounterFile struct {
 	file  io.ReaderAt
 	first Counters // when it was opened
 
 	mu *sync.Mutex // one reader at a time: the kernel writes the file anew for another one
 }
 
-// Open opens a file of the calling thread's network namespace. If the kernel lacks the file, it has
-// no counters.
-func Open(name string) File {
-	f := File{strings.NewReader(""), make(Counters), new(sync.Mutex)}
+// OpenCounters opens a file of the calling thread's network namespace. If the kernel lacks the
+// file, it has no counters.
+func OpenCounters(name string) CounterFile {
+	f := CounterFile{strings.NewReader(""), make(Counters), new(sync.Mutex)}
 	if file, err := os.Open("/proc/thread-self/net/" + name); err == nil {
 		f.file = file
 	}
@@ -62,7 +60,7 @@ func Open(name string) File {
 }
 
 // Read adds the counters as they are now.
-func (f File) Read(all Counters) {
+func (f CounterFile) Read(all Counters) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	text, err := io.ReadAll(io.NewSectionReader(f.file, 0, 1<<20))
@@ -72,7 +70,7 @@ func (f File) Read(all Counters) {
 }
 
 // Value returns one counter as it is now.
-func (f File) Value(name string) (uint64, error) {
+func (f CounterFile) Value(name string) (uint64, error) {
 	now := make(Counters)
 	f.Read(now)
 	n, ok := now[name]
@@ -83,14 +81,14 @@ func (f File) Value(name string) (uint64, error) {
 }
 
 // Rose returns how the counters rose since the file was opened.
-func (f File) Rose() Counters {
+func (f CounterFile) Rose() Counters {
 	now := make(Counters)
 	f.Read(now)
 	return now.Since(f.first)
 }
 
 // Close closes the file.
-func (f File) Close() error {
+func (f CounterFile) Close() error {
 	if c, ok := f.file.(io.Closer); ok {
 		return c.Close()
 	}

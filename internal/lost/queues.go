@@ -1,4 +1,4 @@
-package proc
+package lost
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package proc
+package lost
 
 import (
 	"strings"
@@ -51,7 +51,7 @@ Udp: 7
 func TestValue(t *testing.T) {
 	t.Parallel()
 	const name = "TcpRetransSegs"
-	of := func(text string) File { return File{strings.NewReader(text), nil, new(sync.Mutex)} }
+	of := func(text string) CounterFile { return CounterFile{strings.NewReader(text), nil, new(sync.Mutex)} }
 	if n, err := of("Ip: Forwarding\nIp: 1\nTcp: MaxConn InSegs RetransSegs\nTcp: -1 70 42\n").Value(name); n != 42 || err != nil {
 		t.Error(n, err)
 	}
@@ -60,7 +60,7 @@ func TestValue(t *testing.T) {
 			t.Errorf("%d in %q", n, text)
 		}
 	}
-	f := Open(OfIP)
+	f := OpenCounters(OfIP)
 	defer f.Close()
 	for range 2 {
 		if _, err := f.Value(name); err != nil {
