@@ -290,6 +290,7 @@ const (
 	SamplerVarReturning          = "returning"
 	SamplerVarRingSize           = "ring_size"
 	SamplerVarRingType           = "ring_type"
+	SamplerVarScratchIndex       = "scratch_index"
 	SamplerVarSending            = "sending"
 	SamplerVarSendingTx          = "sending_tx"
 	SamplerVarSlowerThan         = "slower_than"
@@ -432,6 +433,7 @@ type SamplerVariableSpecs struct {
 	Returning          *ebpf.VariableSpec `ebpf:"returning"`
 	RingSize           *ebpf.VariableSpec `ebpf:"ring_size"`
 	RingType           *ebpf.VariableSpec `ebpf:"ring_type"`
+	ScratchIndex       *ebpf.VariableSpec `ebpf:"scratch_index"`
 	Sending            *ebpf.VariableSpec `ebpf:"sending"`
 	SendingTx          *ebpf.VariableSpec `ebpf:"sending_tx"`
 	SlowerThan         *ebpf.VariableSpec `ebpf:"slower_than"`
@@ -550,6 +552,7 @@ type SamplerVariables struct {
 	Returning          *ebpf.Variable `ebpf:"returning"`
 	RingSize           *ebpf.Variable `ebpf:"ring_size"`
 	RingType           *ebpf.Variable `ebpf:"ring_type"`
+	ScratchIndex       *ebpf.Variable `ebpf:"scratch_index"`
 	Sending            *ebpf.Variable `ebpf:"sending"`
 	SendingTx          *ebpf.Variable `ebpf:"sending_tx"`
 	SlowerThan         *ebpf.Variable `ebpf:"slower_than"`

@@ -65,11 +65,6 @@ func New(o *Options, sources []packet.Source, slots, hooks int, rings *ring.Set)
 		spec.Maps[kernel.SamplerMapDatagrams].MaxEntries = 1 // likewise
 	}
 	o.fitImages(spec.Maps[kernel.SamplerMapImages])
-	if o.Comes && len(o.Targets) > 0 || slices.ContainsFunc(sources, func(s packet.Source) bool { return s.Hook == packet.StackDrop || s.TargetAt != packet.AtXDP }) {
-		spec.Maps[kernel.SamplerMapScratches].MaxEntries = uint32(slots)
-	} else {
-		delete(spec.Maps, kernel.SamplerMapScratches) // it is not used, and would be large
-	}
 	// An interface that comes later may run a program, which is then traced.
 	fragments := o.Comes && o.Direction != packet.Out || slices.ContainsFunc(sources, func(s packet.Source) bool { return s.InFragments() })
 	if err := rings.Prepare(spec, fragments); err != nil {
@@ -87,10 +82,11 @@ func New(o *Options, sources []packet.Source, slots, hooks int, rings *ring.Set)
 	return k, nil
 }
 
-// makeMaps creates every map except those of constants, because each program has its own constants.
+// makeMaps creates every map except those that each program has of its own: its constants, and its
+// scratch.
 func (k *Sampler) makeMaps() error {
 	for name, spec := range k.spec.Maps {
-		if name == ".rodata" {
+		if name == ".rodata" || name == kernel.SamplerMapScratches {
 			continue
 		}
 		m, err := ebpf.NewMap(spec)
