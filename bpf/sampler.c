@@ -119,8 +119,9 @@ enum decision {
 struct passage {
 	__u64 packets; /* packets that went through the traced program */
 	__u64 decision;
-	__u64 weight;  /* of a kept packet, if not all weights are equal */
-	__u64 entered; /* when the program began, if its exit is recorded */
+	__u64 weight;	/* of a kept packet, if not all weights are equal */
+	__u64 entered;	/* when the program began, if its exit is recorded */
+	__u64 replaced; /* whether the packet is taken in by the hook that replaces this one */
 };
 
 /* One for each traced program; capture sets max_entries. No atomics, as for accounts. */
@@ -874,23 +875,48 @@ static __always_inline __u32 run_time_since(const __u64 *entered)
 }
 
 /*
- * Not 0 once capture lets no more packets in. When a tracer is detached, the kernel skips fexit for
- * packets that are inside the traced program. So at its end capture waits until they are out;
- * otherwise they would have an entry and no exit.
+ * Whether a traced program's packets are taken in, by hook; capture writes it. When a tracer is
+ * detached, the kernel skips fexit for packets that are inside the traced program. So at its end
+ * capture closes the gates, and waits until those are out; otherwise they would have an entry and
+ * no exit. If another filter replaces one, the tracers of both are attached at the same time. The
+ * kernel runs the one that was attached last first, and that one decides which of them takes the
+ * packet.
  */
+enum gate {
+	OPEN,
+	CLOSED,
+	WAITING,   /* packets still go to the hook that this one will replace */
+	REPLACING, /* packets no longer go to it */
+};
+enum gate *const gate_type;
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u32);
-} closed SEC(".maps");
+} gates SEC(".maps");
 
-static __always_inline bool is_closed(void)
+/* Whether filters may be replaced, and the hook that this one replaces. */
+volatile const bool replaceable = false;
+volatile const __u32 predecessor = 0;
+
+/* takes_in tells whether a packet that enters the traced program is one of this hook. */
+static __always_inline bool takes_in(const struct passage *passage)
 {
-	__u32 zero = 0;
-	volatile __u32 *is = bpf_map_lookup_elem(&closed, &zero);
+	__u32 index = hook;
+	volatile __u32 *at = bpf_map_lookup_elem(&gates, &index);
+	__u32 gate = at ? *at : CLOSED;
 
-	return !is || *is;
+	if (!replaceable || gate == CLOSED)
+		return gate != CLOSED;
+	if (gate == OPEN)
+		return !passage->replaced;
+	index = predecessor;
+	struct passage *former = bpf_map_lookup_elem(&passages, &index);
+
+	if (former)
+		former->replaced = gate == REPLACING;
+	return gate == REPLACING;
 }
 
 SEC("fentry/xdp")
@@ -899,7 +925,7 @@ int BPF_PROG(xdpcap_fentry, struct xdp_buff *xdp)
 	struct passage *passage = find_passage(xdp);
 	struct account *account = find_account();
 
-	if (!passage || !account || is_closed())
+	if (!passage || !account || !takes_in(passage))
 		return 0;
 	if (accompanied)
 		run_first(ctx);
@@ -1077,7 +1103,7 @@ int BPF_PROG(xdpcap_hold, struct xdp_buff *xdp)
 	struct account *account = find_account();
 	struct wait *wait;
 
-	if (!passage || !account || is_closed())
+	if (!passage || !account || !takes_in(passage))
 		return 0;
 	if (accompanied)
 		run_first(ctx);
@@ -1500,7 +1526,7 @@ int BPF_PROG(xdpcap_tc_entry, struct sk_buff *skb)
 	struct passage *passage = passage_at_tc(skb);
 	struct account *account = find_account();
 
-	if (!passage || !account || is_closed() || !begin_at_tc(&p))
+	if (!passage || !account || !takes_in(passage) || !begin_at_tc(&p))
 		return 0;
 	if (decide_at_entry(&p, LOST, passage, account))
 		emit_at_tc(&p, account, passage->packets, NO_VERDICT, 0, 0);

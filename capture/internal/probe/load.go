@@ -133,6 +133,7 @@ func (k *Sampler) constants() Constants {
 		kernel.SamplerVarImageRoom:        o.imageRoom(),
 
 		kernel.SamplerVarFollowingFragments: o.Fragments,
+		kernel.SamplerVarReplaceable:        o.FilterChanges,
 	}
 }
 
