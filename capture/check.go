@@ -94,7 +94,7 @@ var restrictions = []restriction{
 	{"Stamp", nil, func(o *Options) bool { return o.Stamp.IsCards() }, ThrownAway | AnyInterfaces | PastXDP | GivingWay},
 	{"Companions", []string{"stats", "count", "sizes", "flows", "latency"}, func(o *Options) bool { return o.Companions != nil },
 		FromHookMap | ThrownAway | AnyInterfaces | GivingWay | Refiltering},
-	{"StackDrops", nil, func(o *Options) bool { return o.StackDrops }, Refiltering},
+	{"StackDrops", []string{"drops"}, func(o *Options) bool { return o.StackDrops }, Refiltering},
 	{"GiveWay", []string{"give-way"}, func(o *Options) bool { return o.GiveWay }, FromHookMap | ThrownAway | SentOnly | PastXDP},
 }
 
