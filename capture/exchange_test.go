@@ -19,7 +19,8 @@ import (
 )
 
 // While packets come, the filter is replaced again and again: at every hook each packet meets one
-// filter, the accounts add up to what was sent, and each source has packets that its filter matches.
+// filter, the accounts add up to what was sent, and each source has packets that its filter
+// matches.
 func TestSetFilter(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -133,8 +134,8 @@ func numbersBySource(t *testing.T, s *capture.Session) map[string][]uint64 {
 	return all
 }
 
-// checkNumbers checks that each source has all packets that its filter matches between its first and
-// its last one, and that the sources of a hook follow each other.
+// checkNumbers checks that each source has all packets that its filter matches between its first
+// and its last one, and that the sources of a hook follow each other.
 func checkNumbers(t *testing.T, sources []capture.Source, got map[string][]uint64) {
 	t.Helper()
 	next := make(map[capture.Hook]uint64) // the lowest number that the next source of a hook may have

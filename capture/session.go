@@ -294,11 +294,11 @@ func (s *Session) Stop() {
 }
 
 // SetFilter replaces the filter of a session with Options.FilterChanges, as one written there; "" =
-// every packet. Each packet meets one of both filters. From then on packets are those of new sources
-// with Source.Filter, and the sources with the former filter go: see Gone. If the filter cannot be
-// compiled or loaded, the former one stays, everywhere; if an interface has gone meanwhile, the error
-// has that, and the filter is replaced at the others. The error is os.ErrClosed after the session's
-// end. Any goroutine may call it, from Open until Close.
+// every packet. Each packet meets one of both filters. From then on packets are those of new
+// sources with Source.Filter, and the sources with the former filter go: see Gone. If the filter
+// cannot be compiled or loaded, the former one stays, everywhere; if an interface has gone
+// meanwhile, the error has that, and the filter is replaced at the others. The error is
+// os.ErrClosed after the session's end. Any goroutine may call it, from Open until Close.
 func (s *Session) SetFilter(expression string) error {
 	if !s.options.FilterChanges {
 		return errors.New("replace the filter: Options.FilterChanges is not set")

@@ -41,9 +41,9 @@ type Attachment struct {
 	tracers int                       // how many of the links are those of tracers: the first
 }
 
-// Replace lets a program run in the place of the one at the XDP hook or at tc: each packet meets one
-// of them. After an error the former one still runs. Its caller calls no other method at the same
-// time.
+// Replace lets a program run in the place of the one at the XDP hook or at tc: each packet meets
+// one of them. After an error the former one still runs. Its caller calls no other method at the
+// same time.
 func (a *Attachment) Replace(prog *ebpf.Program) error {
 	own, err := xdp.Identify(prog)
 	if err != nil {
@@ -56,9 +56,9 @@ func (a *Attachment) Replace(prog *ebpf.Program) error {
 	return nil
 }
 
-// ReplaceTracers attaches tracers beside those that run, and detaches the former ones after between.
-// The kernel runs the new ones first. After an error the former ones alone run. Its caller calls no
-// other method at the same time.
+// ReplaceTracers attaches tracers beside those that run, and detaches the former ones after
+// between. The kernel runs the new ones first. After an error the former ones alone run. Its caller
+// calls no other method at the same time.
 func (a *Attachment) ReplaceTracers(target xdp.Target, between func() error, tracers ...*ebpf.Program) error {
 	links, err := attachTracers(target, tracers)
 	if err == nil {

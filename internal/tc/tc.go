@@ -134,8 +134,8 @@ func (a *Attachment) Check() error {
 	return nil
 }
 
-// Replace lets another program run in the place of the one that is attached: each packet meets one of
-// them. After an error the former one still runs.
+// Replace lets another program run in the place of the one that is attached: each packet meets one
+// of them. After an error the former one still runs.
 func (a *Attachment) Replace(prog *ebpf.Program) error {
 	if err := a.place.replace(prog); err != nil {
 		return fmt.Errorf("replace the program at the %v of %s: %w", a.at, a.name, err)

@@ -32,9 +32,9 @@ type change struct {
 	numbers []int       // that its hooks get
 }
 
-// setFilter replaces the filter at all hooks. Each packet meets one of both filters. If it cannot be
-// compiled or loaded for one of the interfaces, all keep theirs. Packets that have met the former
-// filter are those of sources that go now, and the others of sources that come.
+// setFilter replaces the filter at all hooks. Each packet meets one of both filters. If it cannot
+// be compiled or loaded for one of the interfaces, all keep theirs. Packets that have met the
+// former filter are those of sources that go now, and the others of sources that come.
 func (f *Followed) setFilter(expression string) error {
 	next := *f.Options
 	next.Filter, next.FilterProgram = expression, nil
@@ -91,8 +91,8 @@ func (f *Followed) prepare(c *change) (err error) {
 	return err
 }
 
-// makeChange lets the programs with the next filter run. The numbers and sources of the hooks become
-// those of former.
+// makeChange lets the programs with the next filter run. The numbers and sources of the hooks
+// become those of former.
 func (f *Followed) makeChange(c *change, former *captured) error {
 	own := c.sources // of the hooks to come
 	for i, h := range c.hooks {

@@ -22,8 +22,8 @@ import (
 const followPause = 50 * time.Millisecond
 
 // Followed are the interfaces of a session whose sources come and go: with Options.Patterns or
-// GiveWay the interfaces that it has found, with FilterChanges alone those that were named. Only one
-// goroutine at a time may call its methods.
+// GiveWay the interfaces that it has found, with FilterChanges alone those that were named. Only
+// one goroutine at a time may call its methods.
 type Followed struct {
 	Options *probe.Options
 	Roster  *roster.Roster
@@ -48,8 +48,9 @@ type captured struct {
 	gone    bool  // the hooks are detached
 }
 
-// OpenFollowed begins to listen for interfaces, if they come and go, and for programs of others that
-// are refused if the session gives way. The caller closes the returned value, even after an error.
+// OpenFollowed begins to listen for interfaces, if they come and go, and for programs of others
+// that are refused if the session gives way. The caller closes the returned value, even after an
+// error.
 func OpenFollowed(f Followed, comes, givesWay bool) (*Followed, error) {
 	if err := f.Options.Compile(new(probe.Point)); err != nil {
 		return nil, err

@@ -12,7 +12,8 @@ import (
 )
 
 // reloadOnHangup lets SIGHUP read the files of the sets again, and with --reload-filter that of the
-// filter, until the returned function is called. It changes nothing where nothing can be read again.
+// filter, until the returned function is called. It changes nothing where nothing can be read
+// again.
 func (r *captureRun) reloadOnHangup() (stop func()) {
 	all := slices.DeleteFunc(slices.Clone(r.o.filter.Sets), func(s *set.Set) bool { return !s.CanReload() })
 	if len(all) == 0 && !r.o.session.FilterChanges {

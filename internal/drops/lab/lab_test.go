@@ -75,8 +75,9 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// bringAbout checks what is told of a cause. Some kernels run no program for what a timer drops while
-// certain processes are current, such as process 1, and count no miss: that does not repeat itself.
+// bringAbout checks what is told of a cause. Some kernels run no program for what a timer drops
+// while certain processes are current, such as process 1, and count no miss: that does not repeat
+// itself.
 func (c *cause) bringAbout(t *testing.T) {
 	t.Helper()
 	const attempts = 4
