@@ -82,9 +82,13 @@ func testSetFilter(t *testing.T, traced bool, o capture.Options, hooks int) {
 	}()
 	captured := make(chan map[string][]uint64)
 	go func() { captured <- numbersBySource(t, s) }()
-	for i := range exchanges {
+	await := func() {
+		t.Helper()
 		before := seen(t, s)
 		testnet.WaitFor(t, "packets for a filter", func() bool { return seen(t, s) > before+100 })
+	}
+	for i := range exchanges {
+		await()
 		filter := fmt.Sprintf("udp dst port %d", 1000+(i+1)%3)
 		if i%4 == 3 {
 			filter = ""
@@ -94,6 +98,7 @@ func testSetFilter(t *testing.T, traced bool, o capture.Options, hooks int) {
 			t.Errorf("a wrong filter: %v", err)
 		}
 	}
+	await()
 	stop.Store(true)
 	n := <-sent
 	testnet.WaitFor(t, "the programs to see the packets", func() bool { return seen(t, s) >= n*uint64(hooks) })
