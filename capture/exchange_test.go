@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -67,6 +68,12 @@ func testSetFilter(t *testing.T, traced bool, o capture.Options, hooks int) {
 	sent := make(chan uint64, 1)
 	sender := testnet.MustSender(t, pair)
 	go func() {
+		runtime.LockOSThread() // for good: packets that are sent on two CPUs may overtake each other
+		var one unix.CPUSet
+		one.Set(0)
+		if err := unix.SchedSetaffinity(0, &one); err != nil {
+			t.Error(err)
+		}
 		i := uint64(0)
 		for ; !stop.Load(); i++ {
 			for i%1000 == 0 && unread(t, s) > 10_000 { // the rings have room for many more
