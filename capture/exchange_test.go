@@ -125,8 +125,11 @@ func testSetFilter(t *testing.T, traced bool, o capture.Options, hooks int) {
 		t.Errorf("%d sources, of which %d have gone, want %d", len(accounts), len(s.Gone()), want)
 	}
 	checkNumbers(t, s.Sources(), got)
-	if err := s.SetFilter("udp"); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("after the end: %v", err)
+	for range 2 {
+		if err := s.SetFilter("udp"); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("after the end: %v", err)
+		}
+		must(t, s.Close())
 	}
 }
 
