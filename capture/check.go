@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -171,13 +171,13 @@ func (o *Options) checkHooks() error {
 	case o.SlowerThan < 0 || o.SlowerThan > MaxRunTime:
 		return fmt.Errorf("packets for which the program ran at least %v: must be 0 to %v", o.SlowerThan, MaxRunTime)
 	case most > 0 && o.HookMap == "" && len(o.Hooks) == 0:
-		return errkind.Errorf(ErrNeedsExit, "verdicts are known only at a program's exit")
+		return message.Errorf(ErrNeedsExit, "verdicts are known only at a program's exit")
 	case o.SlowerThan > 0 && len(o.Hooks) == 0:
-		return errkind.Errorf(ErrNeedsExit, "run times are known only at a program's exit")
+		return message.Errorf(ErrNeedsExit, "run times are known only at a program's exit")
 	case o.ReasonMap != "" && !exits && !o.StackDrops && !o.probe().AwaitsExits():
-		return errkind.Errorf(ErrNeedsExit, "the reasons of a program are known only at its exit")
+		return message.Errorf(ErrNeedsExit, "the reasons of a program are known only at its exit")
 	case o.FilterAtExit && o.HookMap == "" && (!exits || len(o.Hooks) > 1):
-		return errkind.Errorf(ErrNeedsExit, "a filter at the exit needs exits alone, without entries")
+		return message.Errorf(ErrNeedsExit, "a filter at the exit needs exits alone, without entries")
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func (o *Options) checkSampling() error {
 	case o.Sample > 1:
 		return errors.New("choose either one rate for all packets or a rate for each verdict, not both")
 	case o.HookMap == "" && len(o.Hooks) == 0:
-		return errkind.Errorf(ErrNeedsExit, "rates for verdicts are for a program that is traced, because verdicts are known only at its exit")
+		return message.Errorf(ErrNeedsExit, "rates for verdicts are for a program that is traced, because verdicts are known only at its exit")
 	}
 	o.SampleVerdicts = maps.Clone(o.SampleVerdicts)
 	return nil

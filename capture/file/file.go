@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
@@ -341,5 +341,5 @@ func (f *File) Close() (err error) {
 
 // errEnough returns the error with which a File ends the session because a limit was reached.
 func errEnough(format string, args ...any) error {
-	return errkind.Errorf(capture.ErrEnough, format, args...)
+	return message.Errorf(capture.ErrEnough, format, args...)
 }

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
@@ -78,7 +78,7 @@ func (r *Rotation) checkFree(path string, free func() (int64, error)) error {
 
 // tooFull returns the error that a disk has too little free.
 func tooFull(path string, free, least int64) error {
-	return errkind.Errorf(ErrDiskLow, "the disk of %s has only %s free, and %s must stay free", path, machine.Amount(free), machine.Amount(least))
+	return message.Errorf(ErrDiskLow, "the disk of %s has only %s free, and %s must stay free", path, machine.Amount(free), machine.Amount(least))
 }
 
 // reserve returns how many bytes are kept free for the closing statistics of the current file.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture/packet"
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -121,19 +121,19 @@ func busy(ifi xdp.Interface) error {
 		case ok:
 			return Below(ifi, upper)
 		case err != nil:
-			return errkind.Errorf(xdp.ErrBusy, "%s, or an interface above it, already runs an XDP program: %w: try again", ifi.Name, err)
+			return message.Errorf(xdp.ErrBusy, "%s, or an interface above it, already runs an XDP program: %w: try again", ifi.Name, err)
 		}
 	}
 	if err != nil || len(now.Programs) == 0 {
-		return errkind.Errorf(xdp.ErrBusy, "%s already runs an XDP program, or did a moment ago: try again", ifi.Name)
+		return message.Errorf(xdp.ErrBusy, "%s already runs an XDP program, or did a moment ago: try again", ifi.Name)
 	}
-	return errkind.Errorf(xdp.ErrBusy, "%s already runs an XDP program, %v, attached just now: try again",
+	return message.Errorf(xdp.ErrBusy, "%s already runs an XDP program, %v, attached just now: try again",
 		ifi.Name, now.Programs[0])
 }
 
 // Below returns the xdp.ErrBelow of an interface below another one that runs an XDP program.
 func Below(ifi, upper xdp.Interface) error {
-	return errkind.Errorf(xdp.ErrBelow, "%s is below %s, which runs XDP program %v: the kernel attaches no program below another one", ifi.Name, upper.Name, upper.Programs[0])
+	return message.Errorf(xdp.ErrBelow, "%s is below %s, which runs XDP program %v: the kernel attaches no program below another one", ifi.Name, upper.Name, upper.Programs[0])
 }
 
 // refused explains why an interface did not take a program. The kinds differ because generic mode
@@ -150,5 +150,5 @@ func refused(ifi xdp.Interface, mode packet.Mode, err error) error {
 	if ifi.Driver != "" {
 		driver = "driver " + ifi.Driver
 	}
-	return errkind.Errorf(kind, "attach an XDP program to %s in native mode: %s: %w", ifi.Name, driver, err)
+	return message.Errorf(kind, "attach an XDP program to %s in native mode: %s: %w", ifi.Name, driver, err)
 }

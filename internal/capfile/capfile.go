@@ -14,7 +14,7 @@ import (
 	"io"
 	"net"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -173,11 +173,11 @@ func Recognise(start []byte, name string) error {
 func unknown(start []byte, name string) error {
 	switch {
 	case len(start) == 0:
-		return errkind.Errorf(errUnknown, "%s is empty", name)
+		return message.Errorf(errUnknown, "%s is empty", name)
 	case start[0] == '{':
-		return errkind.Errorf(errUnknown, "%s has lines of JSON, which cannot be read again: neither pcapng nor pcap", name)
+		return message.Errorf(errUnknown, "%s has lines of JSON, which cannot be read again: neither pcapng nor pcap", name)
 	}
-	return errkind.Errorf(errUnknown, "%s is neither pcapng nor pcap, but begins with the bytes % x", name, start)
+	return message.Errorf(errUnknown, "%s is neither pcapng nor pcap, but begins with the bytes % x", name, start)
 }
 
 // Close frees the resources of decompression. It does not close the input.
@@ -215,7 +215,7 @@ func (f *File) endError(err error, have int) error {
 	case errors.Is(err, io.EOF) && have == 0:
 		return io.EOF
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errkind.Errorf(errCut, "%s is truncated after %s, within the block at byte %d%s",
+		return message.Errorf(errCut, "%s is truncated after %s, within the block at byte %d%s",
 			f.Name, packets(f.packets), f.in.offset, f.unpacked())
 	}
 	return fmt.Errorf("read %s after %s, at byte %d%s: %w", f.Name, packets(f.packets), f.in.offset, f.unpacked(), err)
@@ -223,7 +223,7 @@ func (f *File) endError(err error, have int) error {
 
 // damaged returns the error for an invalid block.
 func (f *File) damaged(why error) error {
-	return errkind.Errorf(errDamaged, "%s is damaged after %s, at byte %d%s: %w",
+	return message.Errorf(errDamaged, "%s is damaged after %s, at byte %d%s: %w",
 		f.Name, packets(f.packets), f.in.offset, f.unpacked(), why)
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // decompress inserts a decompressor between the input and the window, if the input is compressed.
@@ -77,7 +77,7 @@ func (m *gzipMembers) Read(b []byte) (int, error) {
 		case len(next) == 0:
 			return 0, err
 		case !bytes.HasPrefix(gzipMagic, next):
-			return 0, errkind.Errorf(errDamaged, "after the compressed data it goes on with bytes that are not gzip's: % x", next)
+			return 0, message.Errorf(errDamaged, "after the compressed data it goes on with bytes that are not gzip's: % x", next)
 		}
 		if err := m.Reset(m.in); err != nil {
 			return 0, cutOff(err)

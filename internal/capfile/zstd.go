@@ -6,7 +6,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 const (
@@ -117,7 +117,7 @@ func (z *zstdFrames) header() error {
 	}
 	if more := int64(size) - z.held; more > 0 {
 		if !z.memory.reserve(more) {
-			return errkind.Errorf(ErrMemory, "decompress %s: its window of %d bytes and those of the other files together exceed %d bytes",
+			return message.Errorf(ErrMemory, "decompress %s: its window of %d bytes and those of the other files together exceed %d bytes",
 				z.name, size, z.memory.most())
 		}
 		z.held = int64(size)

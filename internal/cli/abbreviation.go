@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/spelling"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // execute runs a command line. Flags may be abbreviated, as getopt_long(3) and so tcpdump allow:
@@ -118,7 +118,7 @@ func unknownFlag(err error, cmd *cobra.Command) error {
 	case len(others) > 0:
 		return fmt.Errorf("%s has no flag --%s: it is one of %s", cmd.CommandPath(), given, strings.Join(others, ", "))
 	}
-	if near := spelling.DidYouMean("--", given, names); near != "" {
+	if near := message.DidYouMean("--", given, names); near != "" {
 		return fmt.Errorf("unknown flag: --%s%s", given, near)
 	}
 	return err

@@ -16,8 +16,8 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/privilege"
-	"github.com/xdpcap/xdpcap/internal/spelling"
 )
 
 // A setting is the value of a flag that was not given on the command line.
@@ -107,7 +107,7 @@ func misspeltVariables(flags map[string]frame.Settings) (notices []string) {
 	for _, variable := range os.Environ() {
 		variable, _, _ := strings.Cut(variable, "=")
 		name, ours := strings.CutPrefix(variable, SettingPrefix)
-		if meant := spelling.DidYouMean(SettingPrefix, name, known); ours && meant != "" && !slices.Contains(known, name) {
+		if meant := message.DidYouMean(SettingPrefix, name, known); ours && meant != "" && !slices.Contains(known, name) {
 			notices = append(notices, escape.Text(variable)+" is ignored"+meant)
 		}
 	}
@@ -172,7 +172,7 @@ func noFlag(from, name string, flags map[string]frame.Settings) error {
 	if strings.HasPrefix(name, "-") || len(name) == 1 {
 		return fmt.Errorf("%s: %s: write the flag's long name, without --", from, name)
 	}
-	return fmt.Errorf("%s: no command has a flag --%s%s", from, name, spelling.DidYouMean("", name, slices.Sorted(maps.Keys(flags))))
+	return fmt.Errorf("%s: no command has a flag --%s%s", from, name, message.DidYouMean("", name, slices.Sorted(maps.Keys(flags))))
 }
 
 // read reads lines of the form "flag = value". Empty lines, and those that begin with

@@ -12,7 +12,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/xdpcap/xdpcap/internal/spelling"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // A Reason is a number of the kernel's enum skb_drop_reason. The upper 16 bits are the subsystem
@@ -159,7 +159,7 @@ func (n Reasons) Parse(name string) (all []Reason, err error) {
 		slices.Sort(all)
 		return all, nil
 	}
-	if near := spelling.DidYouMean("", wanted, n.Names()); near != "" {
+	if near := message.DidYouMean("", wanted, n.Names()); near != "" {
 		return nil, fmt.Errorf("reason %q: this kernel has none of that name%s", name, near)
 	}
 	return nil, fmt.Errorf("reason %q: this kernel has none of that name; the kernel's include/net/dropreason-core.h has them, without SKB_DROP_REASON_", name)

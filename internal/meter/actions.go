@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/attach"
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -118,12 +118,12 @@ func (a *Actions) begin(ifi xdp.Interface, o ActionsOptions) error {
 	}[o.Verdict]
 	switch {
 	case o.Program != "" && o.Verdict != xdp.Pass:
-		return errkind.Errorf(ErrProgramDecides, "program %s decides by itself", o.Program)
+		return message.Errorf(ErrProgramDecides, "program %s decides by itself", o.Program)
 	case len(ifi.Programs) > 0 && o.Verdict != xdp.Pass:
-		return errkind.Errorf(ErrProgramDecides, "%s already runs XDP program %v, which decides until it is detached",
+		return message.Errorf(ErrProgramDecides, "%s already runs XDP program %v, which decides until it is detached",
 			ifi.Name, ifi.Programs[0])
 	case o.ReasonMap != "" && len(ifi.Programs) == 0 && o.Program == "":
-		return errkind.Errorf(xdp.ErrNoReason, "%s runs no XDP program, and only a program gives reasons", ifi.Name)
+		return message.Errorf(xdp.ErrNoReason, "%s runs no XDP program, and only a program gives reasons", ifi.Name)
 	case len(ifi.Programs) > 0 || o.Program != "" || o.TraceOnly:
 		return a.trace(ifi, o.Program)
 	case !ok:

@@ -12,7 +12,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/attach"
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/tc"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -63,7 +63,7 @@ func (c *counter) trace(ifi xdp.Interface, selector string) error {
 	move := func(ifi xdp.Interface, to xdp.Program) error {
 		at, err := c.attachTracers(to, ifi)
 		if reason := (*xdp.TracingError)(nil); errors.As(err, &reason) {
-			return errkind.Errorf(c.refused, "%s: %w", h.ifi.Name, err)
+			return message.Errorf(c.refused, "%s: %w", h.ifi.Name, err)
 		}
 		if err != nil {
 			return err

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -75,7 +75,7 @@ func (f *followed) Follow() (notice string, err error) {
 		if again, err := f.watch.Look(); err == nil && again.Program != now.Program {
 			return "", nil
 		}
-		return "", errkind.Errorf(ErrNotCounting, "%v does not run on %s any more: %w", f.program, f.ifi.Name, err)
+		return "", message.Errorf(ErrNotCounting, "%v does not run on %s any more: %w", f.program, f.ifi.Name, err)
 	}
 	f.runs = now.Program
 	return notice, nil
@@ -91,7 +91,7 @@ func look(w *xdp.HookWatch, ifi xdp.Interface) (xdp.HookState, error) {
 }
 
 func gone(ifi xdp.Interface) error {
-	return errkind.Errorf(xdp.ErrGone, "%s was deleted or moved to another network namespace: start again when it is back", ifi.Name)
+	return message.Errorf(xdp.ErrGone, "%s was deleted or moved to another network namespace: start again when it is back", ifi.Name)
 }
 
 func (f *followed) follow(ifi xdp.Interface) (notice string, err error) {
@@ -106,7 +106,7 @@ func (f *followed) follow(ifi xdp.Interface) (notice string, err error) {
 	if next.ID == f.program.ID {
 		// An id selects its program whether or not it runs here.
 		if f.here && !here {
-			return "", errkind.Errorf(xdp.ErrOtherProgram, "what runs there is %v", ifi.Programs)
+			return "", message.Errorf(xdp.ErrOtherProgram, "what runs there is %v", ifi.Programs)
 		}
 		f.here = here
 		return "", nil

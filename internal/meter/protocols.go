@@ -12,7 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/attach"
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/tc"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -118,7 +118,7 @@ func (p *Protocols) begin(ifi xdp.Interface) error {
 	case traced:
 		return p.trace(ifi, o.Program)
 	case len(o.Verdicts) > 0:
-		return errkind.Errorf(ErrNoVerdict, "%s runs no XDP program, so its packets have no verdict", ifi.Name)
+		return message.Errorf(ErrNoVerdict, "%s runs no XDP program, so its packets have no verdict", ifi.Name)
 	case o.Sent:
 		return p.attachTC(ifi, o.program(), tc.Egress)
 	case o.AtIngress:
@@ -130,7 +130,7 @@ func (p *Protocols) begin(ifi xdp.Interface) error {
 	}
 	err := p.attachXDP(ifi, o.program(), o.Mode, seen)
 	if err != nil && o.Mode == packet.Auto && support.AtTC(ifi).Answer != support.No {
-		return errkind.Errorf(xdp.ErrNotAtXDP, "%w", err)
+		return message.Errorf(xdp.ErrNotAtXDP, "%w", err)
 	}
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -79,7 +79,7 @@ func OpenRuntime(iface string) (*Runtime, error) {
 func (r *Runtime) measure(_ xdp.Interface, p xdp.Program) error {
 	prog, err := xdp.OpenProgram(p.ID)
 	if errors.Is(err, os.ErrNotExist) {
-		return errkind.Errorf(xdp.ErrNoSuchProgram, "there is no BPF program with id %d", p.ID)
+		return message.Errorf(xdp.ErrNoSuchProgram, "there is no BPF program with id %d", p.ID)
 	}
 	if err != nil {
 		return fmt.Errorf("open XDP program %v: %w", p, err)

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -98,7 +98,7 @@ func (t *Tracepoints) Follow() (notice string, err error) {
 	}
 	next, err := t.findAgain()
 	if err != nil {
-		return "", errkind.Errorf(ErrNotCounting, "%v does not run any more: %w", t.program, err)
+		return "", message.Errorf(ErrNotCounting, "%v does not run any more: %w", t.program, err)
 	}
 	if next.ID == t.program.ID {
 		return "", nil

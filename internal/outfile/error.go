@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // WriteError wraps an error of writing to the file with this name; "" = no name.
@@ -17,7 +17,7 @@ func WriteError(name string, err error) error {
 	case name == "":
 		return fmt.Errorf("write packets: %w", err)
 	case errors.Is(err, unix.EPIPE):
-		return errkind.Errorf(unix.EPIPE, "%s: its reader has gone away", name)
+		return message.Errorf(unix.EPIPE, "%s: its reader has gone away", name)
 	}
 	return fmt.Errorf("write packets to %s: %w", name, cause(err))
 }

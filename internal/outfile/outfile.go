@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // ErrSpoiled is the kind of error after which the written packets cannot be read from any file.
@@ -112,7 +112,7 @@ func open(path string, o Options) (f *os.File, made bool, err error) {
 	case errors.Is(err, unix.ENXIO) && (o.Regular || o.Atomic):
 		return nil, false, notRegular(path)
 	case errors.Is(err, unix.ENXIO):
-		return nil, false, errkind.Errorf(ErrNoReader, "open %s: nobody reads from it", path)
+		return nil, false, message.Errorf(ErrNoReader, "open %s: nobody reads from it", path)
 	case err != nil:
 		return nil, false, explainOpen(path, err)
 	}
@@ -192,7 +192,7 @@ func (f *File) Check(size int64) error {
 	case isRemoved(now):
 		return f.removed()
 	case now.Size() != size:
-		return errkind.Errorf(ErrSpoiled, "%s was changed by another program while packets were written to it: "+
+		return message.Errorf(ErrSpoiled, "%s was changed by another program while packets were written to it: "+
 			"it has %d bytes instead of %d, and cannot be read", f.name, now.Size(), size)
 	}
 	at, err := os.Stat(f.path)
@@ -224,7 +224,7 @@ func (f *File) currentPath() (path string) {
 func isRemoved(info os.FileInfo) bool { return info.Sys().(*syscall.Stat_t).Nlink == 0 }
 
 func (f *File) removed() error {
-	return errkind.Errorf(ErrSpoiled, "%s was removed or replaced while packets were written to it: they are lost", f.name)
+	return message.Errorf(ErrSpoiled, "%s was removed or replaced while packets were written to it: they are lost", f.name)
 }
 
 // IsRegular reports whether it is a regular file rather than a pipe, terminal or device.

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // Partial is appended to the path of a file that gets its final path when it is finished.
@@ -78,7 +78,7 @@ func checkReplaceable(path string, mustBeNew bool) error {
 }
 
 func nameTaken(path string) error {
-	return errkind.Errorf(ErrNameTaken, "open %s: a file of this name already exists: choose another name", path)
+	return message.Errorf(ErrNameTaken, "open %s: a file of this name already exists: choose another name", path)
 }
 
 func notRegular(path string) error {

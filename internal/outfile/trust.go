@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // errUntrusted is the kind of error for a file that the kernel would open but a Trust rejects.
@@ -105,7 +105,7 @@ func readLink(path string) (target string, err error) {
 		return "", nil
 	}
 	if link.Uid != 0 || link.Nlink > 1 || disk.Type == unix.PROC_SUPER_MAGIC {
-		return "", errkind.Errorf(unix.ELOOP, "%s is a symbolic link that may not be root's own, and could lead to any file: "+
+		return "", message.Errorf(unix.ELOOP, "%s is a symbolic link that may not be root's own, and could lead to any file: "+
 			"use the path without this link", path)
 	}
 	text := make([]byte, unix.PathMax)
@@ -154,10 +154,10 @@ func (t *Trust) check(f *os.File) error {
 		return t.checkDevice(f, info)
 	case !regular && info.Mode().Type() != os.ModeNamedPipe:
 	case t.Owners != nil && !slices.Contains(t.Owners, int(is.Uid)):
-		return errkind.Errorf(errUntrusted, "open %s: it belongs to another user, with id %d, who can read what is written to it: "+
+		return message.Errorf(errUntrusted, "open %s: it belongs to another user, with id %d, who can read what is written to it: "+
 			"remove it, or choose another file", f.Name(), is.Uid)
 	case t.NoLinks && regular && is.Nlink > 1:
-		return errkind.Errorf(errUntrusted, "open %s: it has a second name (hard link), so it may be somebody else's file: "+
+		return message.Errorf(errUntrusted, "open %s: it has a second name (hard link), so it may be somebody else's file: "+
 			"remove it, or choose another file", f.Name())
 	}
 	return nil
@@ -175,7 +175,7 @@ func (t *Trust) checkDevice(f *os.File, is os.FileInfo) error {
 	}
 	defer named.Close()
 	if at, err := named.Stat(); err != nil || !os.SameFile(is, at) {
-		return errkind.Errorf(errUntrusted, "open %s: it was replaced meanwhile: choose another file", f.Name())
+		return message.Errorf(errUntrusted, "open %s: it was replaced meanwhile: choose another file", f.Name())
 	}
 	return nil
 }

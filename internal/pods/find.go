@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/xdpcap/xdpcap/internal/spelling"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // ErrHostNetwork is the kind of error for a pod without a network namespace of its own.
@@ -85,5 +85,5 @@ func isNear(p Pod, name string) bool {
 	}
 	sameSpace := namespace == "" || namespace == p.Namespace
 	return pod == p.Name || sameSpace && pod != "" && strings.HasPrefix(p.Name, pod) ||
-		len(spelling.Nearest(name, []string{p.String()})) > 0
+		len(message.Nearest(name, []string{p.String()})) > 0
 }

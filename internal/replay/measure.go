@@ -11,8 +11,8 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -125,7 +125,7 @@ func (m *measuring) runOnce() error {
 	for _, data := range m.options.Packets {
 		verdict, changed, err := m.run(m.prog, data, 1)
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, ebpf.ErrNotSupported) {
-			return errkind.Errorf(errNotRunnable, "the kernel does not run %v on packets from user space: it refuses programs "+
+			return message.Errorf(errNotRunnable, "the kernel does not run %v on packets from user space: it refuses programs "+
 				"for the entries of a devmap or cpumap, and those that a network card runs", m.options.Program)
 		}
 		if err != nil {

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // OpenPerfRing opens a perf event on a CPU, through which BPF programs send records to user space,
@@ -60,7 +60,7 @@ const maxCPUs = 1 << 16
 // explainEvent explains an error of perf_event_open.
 func explainEvent(err error) error {
 	if reason, remedy := findPerfCircumstances().explainEvent(err); reason != "" {
-		return errkind.Errorf(ErrPerfRefused, "%w: %s: %s", errno(err), reason, remedy)
+		return message.Errorf(ErrPerfRefused, "%w: %s: %s", errno(err), reason, remedy)
 	}
 	return err
 }
@@ -101,9 +101,9 @@ func (c perfCircumstances) explainEvent(err error) (reason, remedy string) {
 func explainMapping(err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM):
-		return errkind.Errorf(ErrLockedMemory, "%w: more locked memory than this user may have, %d KiB", errno(err), findLimits(0).lockable>>10)
+		return message.Errorf(ErrLockedMemory, "%w: more locked memory than this user may have, %d KiB", errno(err), findLimits(0).lockable>>10)
 	case errors.Is(err, unix.ENOMEM):
-		return errkind.Errorf(ErrBufferTooLarge, "%w: %s", errno(err), addressSpace())
+		return message.Errorf(ErrBufferTooLarge, "%w: %s", errno(err), addressSpace())
 	}
 	return err
 }

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // A refused perf event has different causes, of which the setting of the kernel is named with the
@@ -17,7 +17,7 @@ func TestJudgePerf(t *testing.T) {
 		key  = "perf_event"
 		held = 1<<unix.CAP_BPF | 1<<unix.CAP_NET_ADMIN | 1<<unix.CAP_PERFMON
 	)
-	locked := errkind.Errorf(ErrLockedMemory, "map a ring: too much")
+	locked := message.Errorf(ErrLockedMemory, "map a ring: too much")
 	for _, test := range []struct {
 		name  string
 		err   error

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
@@ -53,7 +53,7 @@ func checkPrivileges() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return errkind.Errorf(ErrPrivileges, "missing privileges: %s; %s", strings.Join(missing, ", "), privilegeRemedy())
+	return message.Errorf(ErrPrivileges, "missing privileges: %s; %s", strings.Join(missing, ", "), privilegeRemedy())
 }
 
 // heldCapabilities returns the effective set of this process: bit n is capability number n.

@@ -12,7 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // Find returns the kind that Attach uses on this kernel. It attaches nothing. The error is an
@@ -32,7 +32,7 @@ func Find(prog *ebpf.Program) (Kind, error) {
 	}
 	for _, name := range []string{"sch_ingress", "cls_bpf"} {
 		if !hasModule("/", release, name) {
-			return 0, errkind.Errorf(ErrNoKind, "this kernel has neither tcx nor the module %s", name)
+			return 0, message.Errorf(ErrNoKind, "this kernel has neither tcx nor the module %s", name)
 		}
 	}
 	return Clsact, nil

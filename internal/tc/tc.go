@@ -15,7 +15,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -157,7 +157,7 @@ func explainRefusal(tried string, err error) error {
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%s: %w: missing privileges: CAP_NET_ADMIN; run it as root (sudo)", tried, unix.EPERM)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP):
-		return errkind.Errorf(ErrNoKind, "%s: %w: this kernel has neither tcx, which came with Linux 6.6, nor the modules for clsact: "+
+		return message.Errorf(ErrNoKind, "%s: %w: this kernel has neither tcx, which came with Linux 6.6, nor the modules for clsact: "+
 			"modprobe -a sch_ingress cls_bpf", tried, err)
 	}
 	return fmt.Errorf("%s: %w", tried, err)

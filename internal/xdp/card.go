@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // IsHardware reports whether the interface has a device on a bus of the machine or of its
@@ -72,7 +72,7 @@ func StampAll(ifi *Interface) (*Stamping, error) {
 	defer e.close()
 	before, err := unix.IoctlGetHwTstamp(e.fd, e.name)
 	if err != nil { // without the old setting it could not be restored
-		return nil, errkind.Errorf(ErrStamping, "ask how the card of %s stamps packets: driver %s: %w", ifi.Name, ifi.Driver, os.NewSyscallError("SIOCGHWTSTAMP", err))
+		return nil, message.Errorf(ErrStamping, "ask how the card of %s stamps packets: driver %s: %w", ifi.Name, ifi.Driver, os.NewSyscallError("SIOCGHWTSTAMP", err))
 	}
 	if before.Rx_filter == unix.HWTSTAMP_FILTER_ALL {
 		return nil, nil
@@ -81,10 +81,10 @@ func StampAll(ifi *Interface) (*Stamping, error) {
 	all := *before
 	all.Rx_filter = unix.HWTSTAMP_FILTER_ALL
 	if err := unix.IoctlSetHwTstamp(e.fd, e.name, &all); err != nil {
-		return nil, errkind.Errorf(ErrStamping, "let the card of %s stamp all packets: driver %s: %w", ifi.Name, ifi.Driver, os.NewSyscallError("SIOCSHWTSTAMP", err))
+		return nil, message.Errorf(ErrStamping, "let the card of %s stamp all packets: driver %s: %w", ifi.Name, ifi.Driver, os.NewSyscallError("SIOCSHWTSTAMP", err))
 	}
 	if all.Rx_filter != unix.HWTSTAMP_FILTER_ALL { // the driver returns the setting that it chose
-		return nil, errors.Join(errkind.Errorf(ErrStamping, "let the card of %s stamp all packets: driver %s stamps only some", ifi.Name, ifi.Driver), s.Close())
+		return nil, errors.Join(message.Errorf(ErrStamping, "let the card of %s stamp all packets: driver %s stamps only some", ifi.Name, ifi.Driver), s.Close())
 	}
 	return s, nil
 }

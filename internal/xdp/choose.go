@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // choose picks the programs that the selectors name out of the programs of an interface. It picks
@@ -14,11 +14,11 @@ func choose(ifname string, running []Program, selectors []string) ([]chosenProgr
 	if len(selectors) == 0 {
 		switch len(running) {
 		case 0:
-			return nil, errkind.Errorf(ErrNoProgram, "%s runs no XDP program that could be traced", ifname)
+			return nil, message.Errorf(ErrNoProgram, "%s runs no XDP program that could be traced", ifname)
 		case 1:
 			return []chosenProgram{{Program: running[0]}}, nil
 		}
-		return nil, errkind.Errorf(ErrSeveralPrograms, "%s runs several XDP programs: %s", ifname, list(running))
+		return nil, message.Errorf(ErrSeveralPrograms, "%s runs several XDP programs: %s", ifname, list(running))
 	}
 	var chosen []chosenProgram
 	for _, selector := range selectors {
@@ -53,11 +53,11 @@ func match(ifname string, running []Program, selector string) ([]Program, error)
 	}
 	switch {
 	case len(running) == 0:
-		return nil, errkind.Errorf(ErrOtherProgram, "program %s: %s runs no XDP program", selector, ifname)
+		return nil, message.Errorf(ErrOtherProgram, "program %s: %s runs no XDP program", selector, ifname)
 	case len(found) == 0:
-		return nil, errkind.Errorf(ErrOtherProgram, "program %s: %s does not run it; it runs %s", selector, ifname, list(running))
+		return nil, message.Errorf(ErrOtherProgram, "program %s: %s does not run it; it runs %s", selector, ifname, list(running))
 	case len(found) > 1:
-		return nil, errkind.Errorf(ErrAmbiguousProgram, "program %s: that could be %s", selector, list(found))
+		return nil, message.Errorf(ErrAmbiguousProgram, "program %s: that could be %s", selector, list(found))
 	}
 	return found, nil
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture/packet"
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // A HookWatch reports which XDP program an interface runs. It identifies the interface by its index
@@ -63,7 +63,7 @@ func WatchHook(index int) (*HookWatch, error) {
 func (w *HookWatch) Look() (HookState, error) {
 	l, err := linkByIndex(w.socket, w.index)
 	if errors.Is(err, unix.ENODEV) {
-		return HookState{}, errkind.Errorf(ErrGone, "interface number %d was deleted or moved to another network namespace", w.index)
+		return HookState{}, message.Errorf(ErrGone, "interface number %d was deleted or moved to another network namespace", w.index)
 	}
 	if err != nil {
 		return HookState{}, fmt.Errorf("look up interface number %d: %w", w.index, err)
@@ -107,7 +107,7 @@ func (w *HookWatch) CheckRuns(at, p Program) error {
 		switch {
 		case now.Program != again.Program:
 		case hidden && at.ID != p.ID:
-			return errkind.Errorf(ErrHidden, "%s runs %s now; only CAP_SYS_ADMIN may see whether that still calls XDP program %s",
+			return message.Errorf(ErrHidden, "%s runs %s now; only CAP_SYS_ADMIN may see whether that still calls XDP program %s",
 				now.Name, nameOrNone(now.Program), p)
 		default:
 			return fmt.Errorf("XDP program %s has left %s, which runs %s now", p, now.Name, nameOrNone(now.Program))

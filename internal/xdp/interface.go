@@ -18,9 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture/packet"
-	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/escape"
-	"github.com/xdpcap/xdpcap/internal/spelling"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // An Interface is a network interface at the moment it was looked up.
@@ -115,9 +114,9 @@ func InterfaceByName(name string) (Interface, error) {
 		there += fmt.Sprintf(" and %d others", more)
 	}
 	if name == "any" {
-		return Interface{}, errkind.Errorf(ErrNotAll, "interface any: interfaces must be named here; there are: %s", there)
+		return Interface{}, message.Errorf(ErrNotAll, "interface any: interfaces must be named here; there are: %s", there)
 	}
-	if near := spelling.DidYouMean("", name, names); near != "" {
+	if near := message.DidYouMean("", name, names); near != "" {
 		return Interface{}, fmt.Errorf("interface %q does not exist%s", name, near)
 	}
 	return Interface{}, fmt.Errorf("interface %q does not exist; there are: %s", name, there)

@@ -10,7 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // FindProgram finds an XDP program by its id or name among all loaded programs of this machine. The
@@ -31,7 +31,7 @@ func FindProgram(nameOrID string) (Program, error) {
 	}
 	switch len(found) {
 	case 0:
-		return Program{}, errkind.Errorf(ErrNoSuchProgram, "no XDP program %q is loaded", nameOrID)
+		return Program{}, message.Errorf(ErrNoSuchProgram, "no XDP program %q is loaded", nameOrID)
 	case 1:
 		return found[0], nil
 	}
@@ -39,7 +39,7 @@ func FindProgram(nameOrID string) (Program, error) {
 	for _, p := range found {
 		ids = append(ids, strconv.FormatUint(uint64(p.ID), 10))
 	}
-	return Program{}, errkind.Errorf(ErrAmbiguousProgram, "%d XDP programs are named %s: their ids are %s",
+	return Program{}, message.Errorf(ErrAmbiguousProgram, "%d XDP programs are named %s: their ids are %s",
 		len(found), nameOrID, strings.Join(ids, ", "))
 }
 
@@ -99,7 +99,7 @@ func explainHidden(tried string, err error) error {
 func programByID(id uint32) (Program, error) {
 	p, err := OpenProgram(id)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Program{}, errkind.Errorf(ErrNoSuchProgram, "no XDP program has the id %d", id)
+		return Program{}, message.Errorf(ErrNoSuchProgram, "no XDP program has the id %d", id)
 	}
 	if err != nil {
 		return Program{}, explainHidden(fmt.Sprintf("open XDP program %d", id), err)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture/packet"
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // A Target is a running program that can be traced, or a function of it. Close Prog when the
@@ -80,7 +80,7 @@ func OneProgram(ifi Interface, selector string) (Program, error) {
 		return Program{}, err
 	}
 	if len(chosen) > 1 {
-		return Program{}, errkind.Errorf(ErrAmbiguousProgram, "program %s: only one can be chosen here: %s", selector, listChosen(chosen))
+		return Program{}, message.Errorf(ErrAmbiguousProgram, "program %s: only one can be chosen here: %s", selector, listChosen(chosen))
 	}
 	return chosen[0].Program, nil
 }
@@ -275,7 +275,7 @@ func explainOpen(id uint32, err error) error {
 			Err:    err,
 		}
 	case errors.Is(err, os.ErrNotExist):
-		return errkind.Errorf(ErrNoSuchProgram, "there is no BPF program with id %d", id)
+		return message.Errorf(ErrNoSuchProgram, "there is no BPF program with id %d", id)
 	}
 	return &TracingError{Reason: fmt.Sprintf("open BPF program %d: %v", id, err), Err: err}
 }

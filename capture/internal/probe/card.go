@@ -10,7 +10,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/packet"
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -99,10 +99,10 @@ func (o *Options) lacks(p Point, metadata string) error {
 // lacksStamps returns why packets cannot have the requested stamps.
 func (o *Options) lacksStamps(p Point) error {
 	if err := o.lacks(p, support.MetadataTimestamp); err != nil {
-		return errkind.Errorf(ErrNoStamp, "time stamps of the type %v: %w", o.Stamp, err)
+		return message.Errorf(ErrNoStamp, "time stamps of the type %v: %w", o.Stamp, err)
 	}
 	if _, ok := p.Interface.PTPClock(); o.Stamp == AdapterStamp && !ok {
-		return errkind.Errorf(ErrNoClock, "time stamps of the type %v: driver %s of %s has no PTP clock to compare with the system's", o.Stamp, p.Interface.Driver, p.Interface.Name)
+		return message.Errorf(ErrNoClock, "time stamps of the type %v: driver %s of %s has no PTP clock to compare with the system's", o.Stamp, p.Interface.Driver, p.Interface.Name)
 	}
 	return nil
 }

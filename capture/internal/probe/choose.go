@@ -7,7 +7,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/attach"
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -74,7 +74,7 @@ func (o *Options) ChooseAt(p Point) (hooks []Hook, err error) {
 		return hooks, nil
 	}
 	if o.Direction == packet.Out && o.Stamp.IsCards() {
-		return hooks, errkind.Errorf(ErrNoStamp, "time stamps of the type %v: the card stamps packets that %s receives, not those that it sends", o.Stamp, p.Interface.Name)
+		return hooks, message.Errorf(ErrNoStamp, "time stamps of the type %v: the card stamps packets that %s receives, not those that it sends", o.Stamp, p.Interface.Name)
 	}
 	return append(hooks, newEgressHook(p)), nil
 }
@@ -120,7 +120,7 @@ func (o *Options) OrPastXDP(ifi xdp.Interface, err error) error {
 	if o.NeedsXDP || support.AtTC(ifi).Answer == support.No {
 		return err
 	}
-	return errkind.Errorf(xdp.ErrNotAtXDP, "%w", err)
+	return message.Errorf(xdp.ErrNotAtXDP, "%w", err)
 }
 
 // isTraced reports whether a running program is traced at a point.

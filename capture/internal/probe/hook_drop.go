@@ -12,8 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/attach"
-	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/lost"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -42,7 +42,7 @@ func newDropHooks(p Point, o *Options) (hooks []Hook, err error) {
 		return hooks, err
 	}
 	if len(p.Interface.Programs) == 0 {
-		return hooks, errkind.Errorf(xdp.ErrNoReason, "%s runs no XDP program, and only a program gives reasons", p.Interface.Name)
+		return hooks, message.Errorf(xdp.ErrNoReason, "%s runs no XDP program, and only a program gives reasons", p.Interface.Name)
 	}
 	program, err := xdp.OneProgram(p.Interface, "")
 	if err != nil {

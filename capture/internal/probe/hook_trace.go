@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/attach"
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -40,7 +40,7 @@ type TraceHook struct {
 // newTraceHooks finds the programs to trace on an interface.
 func newTraceHooks(p Point, o *Options) (hooks []Hook, err error) {
 	if o.Sink || o.Mode != packet.Auto && !p.Yielded {
-		return nil, errkind.Errorf(ErrTraced, "%s is captured by tracing its program: a sink or "+
+		return nil, message.Errorf(ErrTraced, "%s is captured by tracing its program: a sink or "+
 			"an XDP mode is not possible", p.Interface.Name)
 	}
 	traced, err := xdp.Traced(p.Interface)

@@ -10,8 +10,8 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
-	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -87,7 +87,7 @@ func (c *CardStamps) open(ifi *xdp.Interface) (err error) {
 	}
 	number, _ := ifi.PTPClock()
 	if c.Clock, err = machine.OpenCardClock(number); err != nil {
-		return errkind.Errorf(ErrNoClock, "time stamps of the type %v for %s: %w", c.Kind, ifi.Name, err)
+		return message.Errorf(ErrNoClock, "time stamps of the type %v for %s: %w", c.Kind, ifi.Name, err)
 	}
 	return nil
 }

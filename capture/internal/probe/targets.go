@@ -9,7 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/xdpcap/xdpcap/capture/packet"
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/tc"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -104,7 +104,7 @@ func (f *finder) find(selector string) (*traceTarget, error) {
 	}
 	switch {
 	case len(matches) > 1:
-		return nil, errkind.Errorf(xdp.ErrAmbiguousProgram, "program %s: that could be %s", name, names(matches))
+		return nil, message.Errorf(xdp.ErrAmbiguousProgram, "program %s: that could be %s", name, names(matches))
 	case len(matches) == 1:
 		return f.openAtTC(matches[0].ID, function)
 	}
@@ -121,7 +121,7 @@ func (f *finder) find(selector string) (*traceTarget, error) {
 	if len(f.running) > 0 {
 		at = "at XDP it runs " + f.ifi.Runs()
 	}
-	return nil, errkind.Errorf(xdp.ErrOtherProgram, "program %s: %s does not run it; %s, at tc %s", name, f.ifi.Name, at, names(f.programsAtTC()))
+	return nil, message.Errorf(xdp.ErrOtherProgram, "program %s: %s does not run it; %s, at tc %s", name, f.ifi.Name, at, names(f.programsAtTC()))
 }
 
 // findCalled finds a function of a program that is reached by tail calls. The program itself cannot
@@ -226,15 +226,15 @@ func (t *traceTarget) checkVerdicts(o *Options) error {
 	case t.Returns == packet.TCVerdict && len(o.TCVerdicts) == 0 && chosen > 0:
 		return fmt.Errorf("%s %v runs at tc, and returns %s, or numbers", what, t.Program, strings.Join(packet.TCVerdictNames(), ", "))
 	case t.Returns == packet.PlainNumber && chosen > 0:
-		return errkind.Errorf(ErrNoVerdict, "function %v returns a number that is no verdict: its type is not enum xdp_action", t.Program)
+		return message.Errorf(ErrNoVerdict, "function %v returns a number that is no verdict: its type is not enum xdp_action", t.Program)
 	case t.Returns != packet.XDPVerdict && o.SampleVerdicts != nil:
 		return fmt.Errorf("%s %v does not return verdicts of XDP, and only these can have rates of their own: give one rate", what, t.Program)
 	case !t.isWhole() && o.choosesReasons():
 		return fmt.Errorf("%s %v: reasons choose among the packets of whole XDP programs", what, t.Program)
 	case !t.isWhole() && o.AwaitsExits():
-		return errkind.Errorf(ErrNeedsExit, "%s %v: its packets are chosen at its exits, and its entries do not wait for them", what, t.Program)
+		return message.Errorf(ErrNeedsExit, "%s %v: its packets are chosen at its exits, and its entries do not wait for them", what, t.Program)
 	case t.Returns != packet.XDPVerdict && o.ReasonMap != "":
-		return errkind.Errorf(xdp.ErrNoReason, "%s %v does not return verdicts of XDP, so its reasons cannot be read", what, t.Program)
+		return message.Errorf(xdp.ErrNoReason, "%s %v does not return verdicts of XDP, so its reasons cannot be read", what, t.Program)
 	}
 	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"os"
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
-	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
@@ -85,7 +85,7 @@ func (r *Options) fitInto(m ringMemory) (smaller, err error) {
 		text := fmt.Sprintf("rings of %s for %d CPUs would take more than a quarter of the available memory, which is %v",
 			Kibibytes(asked), m.cpus, m.available)
 		if r.Size != 0 {
-			return nil, errkind.Errorf(support.ErrBufferTooLarge, "%s: at most %s fit", text, Kibibytes(fits))
+			return nil, message.Errorf(support.ErrBufferTooLarge, "%s: at most %s fit", text, Kibibytes(fits))
 		}
 		smaller = fmt.Errorf("%s: ring size lowered to %s", text, Kibibytes(fits))
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/packet"
-	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
@@ -89,7 +89,7 @@ func (r *Options) fitPerf() error {
 	switch {
 	case err != nil: // opening the rings, before anything is attached, returns an error with the remedy
 	case fits < r.Size && asked != 0:
-		return errkind.Errorf(support.ErrLockedMemory, "%s: at most %s fit", tooMuchLocked(r.Size), Kibibytes(fits))
+		return message.Errorf(support.ErrLockedMemory, "%s: at most %s fit", tooMuchLocked(r.Size), Kibibytes(fits))
 	case fits < r.Size:
 		r.notice(fmt.Errorf("%s: ring size lowered to %s", tooMuchLocked(r.Size), Kibibytes(fits)))
 		r.Size = fits
@@ -151,7 +151,7 @@ func (t *perfTransport) rings() (rings []ring, err error) {
 			r.isShown = cpu < t.shown
 		}
 		if late && errors.Is(err, support.ErrPerfRefused) {
-			return rings, errkind.Errorf(ErrPerfRefused, "this process may no longer open perf events (CPU %d)", cpu)
+			return rings, message.Errorf(ErrPerfRefused, "this process may no longer open perf events (CPU %d)", cpu)
 		}
 		if err != nil {
 			return rings, err
@@ -192,7 +192,7 @@ func perfMemory(size int) int { return os.Getpagesize() + size }
 func openPerfRing(cpu, size, watermark int) (*perfRing, error) {
 	event, mem, err := support.OpenPerfRing(cpu, size, watermark)
 	if errors.Is(err, support.ErrPerfRefused) {
-		return nil, errkind.Errorf(ErrPerfRefused, "%w", err)
+		return nil, message.Errorf(ErrPerfRefused, "%w", err)
 	}
 	if err != nil {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
-	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
@@ -159,7 +159,7 @@ func errRingTooLarge(size int) error {
 // fitShared chooses the size of TransportRing's rings.
 func (r *Options) fitShared() error {
 	if powerOfTwoPages(r.Size) > maxRingSize {
-		return errkind.Errorf(support.ErrBufferTooLarge, "%w", errRingTooLarge(r.Size))
+		return message.Errorf(support.ErrBufferTooLarge, "%w", errRingTooLarge(r.Size))
 	}
 	smaller, err := r.fitInto(sharedRings())
 	r.notice(smaller)

@@ -12,7 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/attach"
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -210,7 +210,7 @@ func (f *Followed) start(ifi xdp.Interface) error {
 		err = f.startBelow(ifi, err)
 	}
 	if err != nil && xdp.HasGone(ifi.Index) {
-		err = errkind.Errorf(xdp.ErrGone, "interface %s has gone: %w", ifi.Name, err)
+		err = message.Errorf(xdp.ErrGone, "interface %s has gone: %w", ifi.Name, err)
 	}
 	return err
 }
@@ -229,7 +229,7 @@ func (f *Followed) startBelow(ifi xdp.Interface, refused error) error {
 		above, err = ifi.Above()
 	}
 	if err != nil {
-		return errkind.Errorf(xdp.ErrBelow, "%w: %w", refused, err)
+		return message.Errorf(xdp.ErrBelow, "%w: %w", refused, err)
 	}
 	cleared := f.stop(func(one *captured) error {
 		if !slices.Contains(above, one.ifi.Index) {

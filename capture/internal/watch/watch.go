@@ -15,7 +15,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/internal/attach"
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -187,9 +187,9 @@ func whyBlind(h probe.Hook) error {
 	}
 	name := h.Sources()[0].Name
 	if errors.Is(err, xdp.ErrGone) {
-		return errkind.Errorf(xdp.ErrGone, "interface %s was deleted or moved to another network namespace", name)
+		return message.Errorf(xdp.ErrGone, "interface %s was deleted or moved to another network namespace", name)
 	}
-	return errkind.Errorf(ErrBlind, "%s is no longer captured: %w", name, err)
+	return message.Errorf(ErrBlind, "%s is no longer captured: %w", name, err)
 }
 
 // attachAgain attaches programs again that their drivers have lost. It uses the same programs and

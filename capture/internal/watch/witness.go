@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/attach"
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -245,7 +245,7 @@ func passedBy(src *packet.Source, packets uint64) error {
 	case packet.Egress:
 		return fmt.Errorf("%s has sent at least %d packets that did not pass its egress, such as those of XDP programs and of AF_XDP", src.Name, packets)
 	}
-	return errkind.Errorf(ErrPassedBy, "%s has received at least %d packets that did not pass its XDP hook, such as those that tc redirects to it", src.Name, packets)
+	return message.Errorf(ErrPassedBy, "%s has received at least %d packets that did not pass its XDP hook, such as those that tc redirects to it", src.Name, packets)
 }
 
 // Fill fills in Account.PassedBy of the accounts by source.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
-	"github.com/xdpcap/xdpcap/internal/spelling"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // SetKind is what the elements of a set are: see filter.SetKind.
@@ -75,7 +75,7 @@ func (r *setResolver[S]) primitive(p *syntax.Primitive) {
 	name := p.At.SetName()
 	set, ok := r.sets[name]
 	if !ok {
-		near := spelling.DidYouMean("", name, slices.Sorted(maps.Keys(r.sets)))
+		near := message.DidYouMean("", name, slices.Sorted(maps.Keys(r.sets)))
 		p.At.FailAs(syntax.ErrNoSet, strings.TrimPrefix(near, ": "), "unknown set")
 	}
 	kind := Addresses

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xdpcap/xdpcap/internal/spelling"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // displayFields are fields of Wireshark's display filters that are not host names, and their
@@ -51,7 +51,7 @@ func hintFor(t Token) string {
 		return "write " + instead
 	}
 	known := slices.Concat(slices.Sorted(maps.Keys(keywords)), slices.Sorted(maps.Keys(protocols)))
-	if near := spelling.DidYouMean("", t.Text, known); near != "" {
+	if near := message.DidYouMean("", t.Text, known); near != "" {
 		return strings.TrimPrefix(near, ": ")
 	}
 	return "put a word like host, net or port before it"

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
@@ -222,7 +222,7 @@ func TestCountersWait(t *testing.T) {
 			case after < 2 || after > 8:
 				return "", nil
 			case after < 7:
-				return "", errkind.Errorf(meter.ErrNotCounting, "a (id 1) does not run on rx0 any more")
+				return "", message.Errorf(meter.ErrNotCounting, "a (id 1) does not run on rx0 any more")
 			default:
 				return "rx0 runs b (id 2) in place of a (id 1)", nil
 			}

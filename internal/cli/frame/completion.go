@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/xdpcap/xdpcap/internal/spelling"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // MendBashCompletion changes one line in cobra's completion script for bash. cobra puts a backslash
@@ -45,7 +45,7 @@ func chooseShell(cmd *cobra.Command, args []string) error {
 	for _, c := range cmd.Commands() {
 		shells = append(shells, c.Name())
 	}
-	meant := cmp.Or(spelling.DidYouMean("", args[0], shells), ": must be one of "+strings.Join(shells, ", "))
+	meant := cmp.Or(message.DidYouMean("", args[0], shells), ": must be one of "+strings.Join(shells, ", "))
 	return fmt.Errorf("completion for %q%s", args[0], meant)
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/escape"
-	"github.com/xdpcap/xdpcap/internal/spelling"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -124,5 +124,5 @@ func didYouMean(root *cobra.Command, prefix, word string) string {
 			names = append(names, c.Name())
 		}
 	}
-	return spelling.DidYouMean(prefix+" ", word, names)
+	return message.DidYouMean(prefix+" ", word, names)
 }

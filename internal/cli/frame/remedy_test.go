@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -23,18 +23,18 @@ func TestRemedies(t *testing.T) {
 		want string
 	}{
 		{"no kind", errors.New("it broke"), "it broke"},
-		{"a kind that needs none", errkind.Errorf(xdp.ErrBusy, "eth0 is taken: try again"), "eth0 is taken: try again"},
-		{"wrapped", fmt.Errorf("open: %w", errkind.Errorf(xdp.ErrSeveralPrograms, "eth0 runs a, b")),
+		{"a kind that needs none", message.Errorf(xdp.ErrBusy, "eth0 is taken: try again"), "eth0 is taken: try again"},
+		{"wrapped", fmt.Errorf("open: %w", message.Errorf(xdp.ErrSeveralPrograms, "eth0 runs a, b")),
 			"open: eth0 runs a, b: choose with --program NAME, ID or all"},
-		{"with its own join", errkind.Errorf(xdp.ErrNoNative, "native mode: refused"),
+		{"with its own join", message.Errorf(xdp.ErrNoNative, "native mode: refused"),
 			"native mode: refused; --xdp-mode generic works with every driver, at a lower rate"},
-		{"beside it tc", errkind.Errorf(xdp.ErrNotAtXDP, "open: %w", errkind.Errorf(xdp.ErrNoNative, "native mode: refused")),
+		{"beside it tc", message.Errorf(xdp.ErrNotAtXDP, "open: %w", message.Errorf(xdp.ErrNoNative, "native mode: refused")),
 			"open: native mode: refused; --xdp-mode generic works with every driver, at a lower rate; --at tc needs no XDP"},
-		{"only tc", errkind.Errorf(xdp.ErrNotAtXDP, "%w", errkind.Errorf(xdp.ErrBusy, "eth0 is taken")), "eth0 is taken; --at tc needs no XDP"},
-		{"gone", errkind.Errorf(xdp.ErrNotAttachable, "native mode: no such device"), "native mode: no such device; see `xdpcap interfaces`"},
+		{"only tc", message.Errorf(xdp.ErrNotAtXDP, "%w", message.Errorf(xdp.ErrBusy, "eth0 is taken")), "eth0 is taken; --at tc needs no XDP"},
+		{"gone", message.Errorf(xdp.ErrNotAttachable, "native mode: no such device"), "native mode: no such device; see `xdpcap interfaces`"},
 		{"a refused tracer", fmt.Errorf("trace lb: %w", &xdp.TracingError{Reason: "refused", Remedy: "another kernel", Kind: support.ErrTracingRefused}),
 			"trace lb: refused: another kernel; without them work --at tc, -Q out, --drops, --hook, and xdpcap drops, replay --program and latency --kernel-stats"},
-		{"a tracer that was to measure", errkind.Errorf(meter.ErrNotMeasurable, "eth0: %w",
+		{"a tracer that was to measure", message.Errorf(meter.ErrNotMeasurable, "eth0: %w",
 			&xdp.TracingError{Reason: "refused", Remedy: "another kernel", Kind: support.ErrTracingRefused}),
 			"eth0: refused: another kernel; or see the mean run time with --kernel-stats"},
 	} {

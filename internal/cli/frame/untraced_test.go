@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/internal/errkind"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -27,7 +27,7 @@ func TestUntraced(t *testing.T) {
 		{"by the kernel", refused(support.ErrKernelRefuses, ""), "replay --program PROGRAM, drops -i IF",
 			"trace lb: refused; replay --program lb, drops -i eth0; or use a kernel that permits them, as those of Debian 12 and 13, Ubuntu 24.04 and Fedora do"},
 		{"by a container", refused(support.ErrTracingRefused, "run it outside"), "drops -i IF", "trace lb: refused: run it outside; drops -i eth0"},
-		{"to count", errkind.Errorf(meter.ErrNotCountable, "eth0: %w", refused(support.ErrTracingRefused, "")), "drops -i IF", "eth0: trace lb: refused; drops -i eth0"},
+		{"to count", message.Errorf(meter.ErrNotCountable, "eth0: %w", refused(support.ErrTracingRefused, "")), "drops -i IF", "eth0: trace lb: refused; drops -i eth0"},
 		{"no question", refused(support.ErrKernelRefuses, ""), "",
 			"trace lb: refused; without them work --at tc, -Q out, --drops, --hook, and xdpcap drops, replay --program and latency --kernel-stats; or use a kernel that permits them, as those of Debian 12 and 13, Ubuntu 24.04 and Fedora do"},
 		{"another capture's", refused(support.ErrAnotherCapture, "stop it"), "drops -i IF",

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture/file"
-	"github.com/xdpcap/xdpcap/internal/errkind"
 	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // AwaitReader opens a file. While that is a FIFO without a reader, it tries again. If the context
@@ -136,5 +136,5 @@ func (w *waitingInput) Read(b []byte) (int, error) {
 			return 0, nil
 		}
 	}
-	return 0, errkind.Errorf(w.ctx.Err(), "a signal ended the wait for it")
+	return 0, message.Errorf(w.ctx.Err(), "a signal ended the wait for it")
 }

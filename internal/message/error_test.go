@@ -1,4 +1,4 @@
-package errkind
+package message
 
 import (
 	"errors"

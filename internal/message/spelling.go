@@ -1,5 +1,4 @@
-// Package spelling finds the words that somebody may have meant who mistyped one.
-package spelling
+package message
 
 import (
 	"cmp"
