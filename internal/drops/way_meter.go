@@ -27,14 +27,15 @@ type wayMeter struct {
 	before   wayCounts // what was counted before both programs were attached
 }
 
-// wayCounts are cumulative since the end of openWayMeter. A buffer of GSO or GRO counts its segments.
+// wayCounts are cumulative since the end of openWayMeter. A buffer of GSO or GRO counts its
+// segments.
 type wayCounts struct {
 	Stack  meter.Tally // that came to the stack: at tc ingress, after XDP and before all else
 	Socket meter.Tally // that came to a socket of the interface's network namespace, before its queue
 }
 
-// openWayMeter begins to count the packets that a filter for Ethernet takes; nil = all. It attaches a
-// program at tc ingress of the interface, which passes all packets on, and none at its XDP hook.
+// openWayMeter begins to count the packets that a filter for Ethernet takes; nil = all. It attaches
+// a program at tc ingress of the interface, which passes all packets on, and none at its XDP hook.
 // Another one sees what all sockets of the machine receive. It is no error if the kernel refuses
 // the second one: see NoSocket.
 func openWayMeter(ifi xdp.Interface, filter *filter.Program) (m *wayMeter, err error) {

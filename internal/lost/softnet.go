@@ -9,8 +9,8 @@ import (
 )
 
 // Softnet has the CPUs' counters, since OpenSoftnet, of packets of all interfaces that wait for
-// them. It is not added to sums, because these packets are counted elsewhere: one that finds a CPU's
-// queue full is lost for the reason CPU_BACKLOG.
+// them. It is not added to sums, because these packets are counted elsewhere: one that finds a
+// CPU's queue full is lost for the reason CPU_BACKLOG.
 type Softnet struct {
 	Full     uint64 `json:"backlog_full"` // packets that found the queue (backlog) of a CPU full
 	Squeezed uint64 `json:"time_squeeze"` // how often a CPU had to leave packets for later, because its time or budget was over

@@ -52,8 +52,8 @@ type Roster struct {
 	departed, vacant []int
 }
 
-// NewRoster returns a roster of the sources of these hooks, or, if interfaces come and go, an empty one
-// with perHook slots for each hook; 0 = they do not. podOf returns the pod that an interface
+// NewRoster returns a roster of the sources of these hooks, or, if interfaces come and go, an empty
+// one with perHook slots for each hook; 0 = they do not. podOf returns the pod that an interface
 // belongs to; nil = no interface has a pod.
 func NewRoster(hooks []Hook, perHook int, podOf func(index int) packet.Pod) *Roster {
 	r := &Roster{hooks: len(hooks), perHook: perHook, podOf: podOf}
