@@ -235,6 +235,11 @@ func (r *reporter) note(err error) {
 			out = r.losses
 		}
 	}
+	if _, asked := err.(answer); asked {
+		r.notices.keep(text)
+		frame.Say(out, "%s", text)
+		return
+	}
 	if told, ok := r.notices.fold(text); ok {
 		frame.Say(out, "%s", told)
 	}
