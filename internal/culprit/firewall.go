@@ -140,8 +140,9 @@ func (f *Finder) findRules(l Loss, rose proc.Counters) (found []Evidence) {
 	return append(found, e)
 }
 
-// uncountedRules returns the evidence against rules without a counter. If there is only one, it has
-// dropped all packets that no counter explains.
+// uncountedRules returns the evidence against rules without a counter, one of which must have dropped
+// the packets that no counter explains. It shows a rule that is the only one, or else the chains to
+// which counters should be added.
 func uncountedRules(all []rule) Evidence {
 	if len(all) == 1 {
 		e := all[0].evidence()
