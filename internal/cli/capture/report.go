@@ -195,7 +195,7 @@ func (r *reporter) report(asked <-chan os.Signal) {
 	}
 	look := time.NewTicker(counters.LookInterval)
 	defer look.Stop()
-	known := r.connections()
+	known, _ := r.connections()
 	for {
 		select {
 		case <-r.stop:
@@ -213,7 +213,7 @@ func (r *reporter) report(asked <-chan os.Signal) {
 			if err := r.companions.follow(); err != nil {
 				r.bar.Around(func() { r.note(err) })
 			}
-			now := r.connections()
+			now, _ := r.connections()
 			if text := now.since(known); text != "" {
 				r.bar.Around(func() { r.tellOfClients(text) })
 			}
