@@ -211,8 +211,7 @@ func (m *Meter) read() (r *reading, err error) {
 	refused := m.listen.counters()
 	var came way.Counts
 	if m.way != nil {
-		// It is read before the losses. Otherwise a packet that came and was lost between the two
-		// readings would seem to have gone elsewhere.
+		// Before the losses: else a packet lost between the two readings would seem to go elsewhere.
 		if came, err = m.way.Read(); err != nil {
 			return nil, err
 		}

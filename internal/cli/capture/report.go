@@ -167,6 +167,9 @@ func (r *reporter) start() {
 		if r.recorder != nil {
 			frame.Say(r.text, "%s", r.armed())
 		}
+		if text := r.o.endsAtSize(); text != "" {
+			frame.Say(r.text, "%s", text)
+		}
 		for _, out := range r.Outputs {
 			for _, text := range out.Invitation() {
 				frame.Say(r.text, "%s", text)

@@ -133,6 +133,19 @@ func (r *reporter) tellOfClients(text string) {
 	}
 }
 
+// endsAtSize says at which size of its files the capture ends; "" = at none, or a ring of files
+// removes the oldest instead.
+func (o *Options) endsAtSize() string {
+	limits, ring := o.Series, "-C and -W, or -b files:N,"
+	if o.recorder.size.Bytes > 0 {
+		limits, ring = &o.recorder.limits, "-W N"
+	}
+	if limits == nil || limits.MaxBytes == 0 || limits.Keep > 0 {
+		return ""
+	}
+	return fmt.Sprintf("ends when all files together have %s (--max-bytes); with %s it would remove the oldest instead", machine.Amount(limits.MaxBytes), ring)
+}
+
 // armed says that the recorder waits, and for what.
 func (r *captureRun) armed() string {
 	keeps := machine.Amount(r.o.recorder.size.Bytes)
