@@ -119,8 +119,9 @@ enum decision {
 struct passage {
 	__u64 packets; /* packets that went through the traced program */
 	__u64 decision;
-	__u64 weight;  /* of a kept packet, if not all weights are equal */
-	__u64 entered; /* when the program began, if its exit is recorded */
+	__u64 weight;	/* of a kept packet, if not all weights are equal */
+	__u64 entered;	/* when the program began, if its exit is recorded */
+	__u64 replaced; /* whether the packet is taken in by the hook that replaces this one */
 };
 
 /* One for each traced program; capture sets max_entries. No atomics, as for accounts. */
@@ -305,8 +306,7 @@ static __always_inline __u32 hash_flow(const struct flow *f, __u64 seed)
  */
 __noinline int find_lost_layers(__u32 head_length, struct layers *l)
 {
-	__u32 index = source;
-	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &index);
+	struct scratch *scratch = find_scratch();
 
 	if (!scratch || !l)
 		return 0;
@@ -352,8 +352,7 @@ static __always_inline bool is_kept_flow(void *ctx, enum context context)
  */
 __noinline int is_kept_lost_flow(__u32 head_length)
 {
-	__u32 index = source;
-	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &index);
+	struct scratch *scratch = find_scratch();
 
 	if (!scratch)
 		return false;
@@ -829,22 +828,29 @@ static __always_inline struct passage *find_passage(struct xdp_buff *xdp)
 }
 
 /*
- * sample_entry also decides for the exit. If only exits are recorded, it only filters: the packets
- * to sample are those with a wanted verdict of the program.
+ * decide_at_entry also decides for the exit. If only exits are recorded, it only filters: the
+ * packets to sample are those with a wanted verdict of the program. It returns true if the entry is
+ * to be sent.
  */
-static __always_inline void sample_entry(struct xdp_buff *xdp, struct passage *passage,
-					 struct account *account)
+static __always_inline bool decide_at_entry(void *ctx, enum context context,
+					    struct passage *passage, struct account *account)
 {
 	passage->packets++;
 	if (!recording_entry) {
-		passage->decision = is_filtered_out(xdp, XDP_BUFF, account) ? FILTERED_OUT : KEEP;
-		return;
+		passage->decision = is_filtered_out(ctx, context, account) ? FILTERED_OUT : KEEP;
+		return false;
 	}
-	passage->decision = decide(xdp, XDP_BUFF, account, NO_VERDICT);
+	passage->decision = decide(ctx, context, account, NO_VERDICT);
 	if (!one_in)
 		passage->weight = account->weight;
 	account->seen++;
-	if (is_to_be_sent(account, passage->decision))
+	return is_to_be_sent(account, passage->decision);
+}
+
+static __always_inline void sample_entry(struct xdp_buff *xdp, struct passage *passage,
+					 struct account *account)
+{
+	if (decide_at_entry(xdp, XDP_BUFF, passage, account))
 		emit_traced(xdp, account, passage->packets, NO_VERDICT, 0);
 }
 
@@ -869,23 +875,48 @@ static __always_inline __u32 run_time_since(const __u64 *entered)
 }
 
 /*
- * Not 0 once capture lets no more packets in. When a tracer is detached, the kernel skips fexit for
- * packets that are inside the traced program. So at its end capture waits until they are out;
- * otherwise they would have an entry and no exit.
+ * Whether a traced program's packets are taken in, by hook; capture writes it. When a tracer is
+ * detached, the kernel skips fexit for packets that are inside the traced program. So at its end
+ * capture closes the gates, and waits until those are out; otherwise they would have an entry and
+ * no exit. If another filter replaces one, the tracers of both are attached at the same time. The
+ * kernel runs the one that was attached last first, and that one decides which of them takes the
+ * packet.
  */
+enum gate {
+	OPEN,
+	CLOSED,
+	WAITING,   /* packets still go to the hook that this one will replace */
+	REPLACING, /* packets no longer go to it */
+};
+enum gate *const gate_type;
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u32);
-} closed SEC(".maps");
+} gates SEC(".maps");
 
-static __always_inline bool is_closed(void)
+/* Whether filters may be replaced, and the hook that this one replaces. */
+volatile const bool replaceable = false;
+volatile const __u32 predecessor = 0;
+
+/* takes_in tells whether a packet that enters the traced program is one of this hook. */
+static __always_inline bool takes_in(const struct passage *passage)
 {
-	__u32 zero = 0;
-	volatile __u32 *is = bpf_map_lookup_elem(&closed, &zero);
+	__u32 index = hook;
+	volatile __u32 *at = bpf_map_lookup_elem(&gates, &index);
+	__u32 gate = at ? *at : CLOSED;
 
-	return !is || *is;
+	if (!replaceable || gate == CLOSED)
+		return gate != CLOSED;
+	if (gate == OPEN)
+		return !passage->replaced;
+	index = predecessor;
+	struct passage *former = bpf_map_lookup_elem(&passages, &index);
+
+	if (former)
+		former->replaced = gate == REPLACING;
+	return gate == REPLACING;
 }
 
 SEC("fentry/xdp")
@@ -894,7 +925,7 @@ int BPF_PROG(xdpcap_fentry, struct xdp_buff *xdp)
 	struct passage *passage = find_passage(xdp);
 	struct account *account = find_account();
 
-	if (!passage || !account || is_closed())
+	if (!passage || !account || !takes_in(passage))
 		return 0;
 	if (accompanied)
 		run_first(ctx);
@@ -905,6 +936,12 @@ int BPF_PROG(xdpcap_fentry, struct xdp_buff *xdp)
 	return 0;
 }
 
+/* end_run is the first step at an exit: see note_entered. */
+static __always_inline __u32 end_run(const struct passage *passage)
+{
+	return passage->decision == KEEP ? run_time_since(&passage->entered) : 0;
+}
+
 /*
  * decide_at_exit is what becomes of a packet that leaves a traced function or program. The decision
  * of its entry is used up. Without the exit's own sampling, the packet has the weight of its entry.
@@ -912,15 +949,14 @@ int BPF_PROG(xdpcap_fentry, struct xdp_buff *xdp)
 static __always_inline enum decision decide_at_exit(void *ctx, enum context context,
 						    struct passage *passage,
 						    struct account *account, __u32 returned,
-						    __u32 *run_time)
+						    __u32 run_time)
 {
 	enum decision decision = passage->decision;
 
 	account->seen++;
 	passage->decision = UNDECIDED;
 	if (decision == KEEP) {
-		*run_time = run_time_since(&passage->entered);
-		if (!is_slow_enough(*run_time) || !is_wanted(returned))
+		if (!is_slow_enough(run_time) || !is_wanted(returned))
 			decision = FILTERED_OUT;
 		else if (!recording_entry)
 			decision = decide(ctx, context, account, returned);
@@ -933,10 +969,10 @@ static __always_inline enum decision decide_at_exit(void *ctx, enum context cont
 static __always_inline void sample_exit(struct xdp_buff *xdp, struct passage *passage,
 					struct account *account, __u32 returned)
 {
-	__u32 run_time = 0;
+	__u32 run_time = end_run(passage);
 
 	if (is_to_be_sent(account,
-			  decide_at_exit(xdp, XDP_BUFF, passage, account, returned, &run_time)))
+			  decide_at_exit(xdp, XDP_BUFF, passage, account, returned, run_time)))
 		emit_traced(xdp, account, passage->packets, returned, run_time);
 }
 
@@ -966,9 +1002,10 @@ int BPF_PROG(xdpcap_fexit, struct xdp_buff *xdp, int returned)
 	return 0;
 }
 
-/* What the traced function returns: enum verdict_kind. Only xdpcap_fexit_fn reads it. */
+/* What a traced function or a program of tc returns: enum verdict_kind. */
 volatile const __u32 returning = XDP_VERDICT;
 
+/* emit_returned is emit_traced for what may be no verdict, which XDP programs do without. */
 static __always_inline void emit_returned(struct xdp_buff *xdp, struct account *account,
 					  __u64 number, __u32 returned, __u32 run_time)
 {
@@ -998,13 +1035,14 @@ int BPF_PROG(xdpcap_fexit_fn, struct xdp_buff *xdp)
 	struct passage *passage = find_passage(xdp);
 	struct account *account = find_account();
 	__u64 returned = 0;
-	__u32 run_time = 0;
 
 	if (!passage || !account || passage->decision == UNDECIDED)
 		return 0;
+	__u32 run_time = end_run(passage);
+
 	bpf_get_func_ret(ctx, &returned);
 	if (is_to_be_sent(account,
-			  decide_at_exit(xdp, XDP_BUFF, passage, account, returned, &run_time)))
+			  decide_at_exit(xdp, XDP_BUFF, passage, account, returned, run_time)))
 		emit_returned(xdp, account, passage->packets, returned, run_time);
 	return 0;
 }
@@ -1065,7 +1103,7 @@ int BPF_PROG(xdpcap_hold, struct xdp_buff *xdp)
 	struct account *account = find_account();
 	struct wait *wait;
 
-	if (!passage || !account || is_closed())
+	if (!passage || !account || !takes_in(passage))
 		return 0;
 	if (accompanied)
 		run_first(ctx);
@@ -1367,13 +1405,22 @@ int xdpcap_ingress(struct __sk_buff *skb)
 /* A program that looks for headers reads no more than this. */
 #define HEADERS_BYTES (MAX_OFFSET + 64)
 
+/* copy_needed_head copies the beginning of a packet as far as something here reads it. */
+static __always_inline void copy_needed_head(struct lost *p)
+{
+	if ((choosing_flows || cutting_payload || following_fragments) &&
+	    (!filtering || reach < HEADERS_BYTES))
+		copy_lost_head(p, HEADERS_BYTES);
+	else if (filtering)
+		copy_lost_head(p, reach);
+}
+
 /* The namespace is that of `net` where nothing better is known. */
 static __always_inline int sample_lost(struct sk_buff *skb, __u64 location, __u32 reason,
 				       const struct net *net)
 {
-	__u32 index = source;
 	struct account *account = find_account();
-	struct lost lost = { .skb = skb, .scratch = bpf_map_lookup_elem(&scratches, &index) };
+	struct lost lost = { .skb = skb, .scratch = find_scratch() };
 	struct place at = {};
 
 	/* Drivers that are being set up test their own code with an empty packet. */
@@ -1392,11 +1439,7 @@ static __always_inline int sample_lost(struct sk_buff *skb, __u64 location, __u3
 		return 0;
 	}
 	find_frame(&lost, is_ethernet(dev));
-	if ((choosing_flows || cutting_payload || following_fragments) &&
-	    (!filtering || reach < HEADERS_BYTES))
-		copy_lost_head(&lost, HEADERS_BYTES);
-	else if (filtering)
-		copy_lost_head(&lost, reach);
+	copy_needed_head(&lost);
 	if (!is_to_be_sent(account, decide(&lost, LOST, account, NO_VERDICT)))
 		return 0;
 	struct facts *facts = &lost.scratch->facts;
@@ -1421,23 +1464,16 @@ static __always_inline int sample_lost(struct sk_buff *skb, __u64 location, __u3
 
 /*
  * begin_at_tc makes a packet of a traced program at tc ready: its scratch, and a copy of its
- * beginning if something here reads that. False if the packet is of another interface.
+ * beginning if something here reads that.
  */
 static __always_inline bool begin_at_tc(struct lost *p)
 {
-	const struct sk_buff *skb = p->skb;
-	__u32 index = source;
-
-	p->scratch = bpf_map_lookup_elem(&scratches, &index);
-	if (!p->scratch || !is_traced(skb->dev))
+	p->scratch = find_scratch();
+	if (!p->scratch)
 		return false;
 	p->frame = &p->scratch->frame;
 	find_frame_at_tc(p);
-	if ((choosing_flows || cutting_payload || following_fragments) &&
-	    (!filtering || reach < HEADERS_BYTES))
-		copy_lost_head(p, HEADERS_BYTES);
-	else if (filtering)
-		copy_lost_head(p, reach);
+	copy_needed_head(p);
 	return true;
 }
 
@@ -1473,10 +1509,12 @@ static __always_inline void emit_at_tc(struct lost *p, struct account *account, 
 	emit(p, LOST, account, facts);
 }
 
-static __always_inline struct passage *passage_at_tc(void)
+static __always_inline struct passage *passage_at_tc(const struct sk_buff *skb)
 {
 	__u32 index = hook;
 
+	if (!is_traced(skb->dev))
+		return NULL;
 	return bpf_map_lookup_elem(&passages, &index);
 }
 
@@ -1485,22 +1523,13 @@ SEC("fentry/tc")
 int BPF_PROG(xdpcap_tc_entry, struct sk_buff *skb)
 {
 	struct lost p = { .skb = skb };
-	struct passage *passage = passage_at_tc();
+	struct passage *passage = passage_at_tc(skb);
 	struct account *account = find_account();
 
-	if (!passage || !account || is_closed() || !begin_at_tc(&p))
+	if (!passage || !account || !takes_in(passage) || !begin_at_tc(&p))
 		return 0;
-	passage->packets++;
-	if (recording_entry) {
-		passage->decision = decide(&p, LOST, account, NO_VERDICT);
-		if (!one_in)
-			passage->weight = account->weight;
-		account->seen++;
-		if (is_to_be_sent(account, passage->decision))
-			emit_at_tc(&p, account, passage->packets, NO_VERDICT, 0, 0);
-	} else {
-		passage->decision = is_filtered_out(&p, LOST, account) ? FILTERED_OUT : KEEP;
-	}
+	if (decide_at_entry(&p, LOST, passage, account))
+		emit_at_tc(&p, account, passage->packets, NO_VERDICT, 0, 0);
 	note_entered(passage);
 	return 0;
 }
@@ -1509,15 +1538,18 @@ SEC("fexit/tc")
 int BPF_PROG(xdpcap_tc_exit, struct sk_buff *skb)
 {
 	struct lost p = { .skb = skb };
-	struct passage *passage = passage_at_tc();
+	struct passage *passage = passage_at_tc(skb);
 	struct account *account = find_account();
 	__u64 returned = 0;
-	__u32 run_time = 0;
 
-	if (!passage || !account || passage->decision == UNDECIDED || !begin_at_tc(&p))
+	if (!passage || !account || passage->decision == UNDECIDED)
+		return 0;
+	__u32 run_time = end_run(passage);
+
+	if (!begin_at_tc(&p))
 		return 0;
 	bpf_get_func_ret(ctx, &returned);
-	if (is_to_be_sent(account, decide_at_exit(&p, LOST, passage, account, returned, &run_time)))
+	if (is_to_be_sent(account, decide_at_exit(&p, LOST, passage, account, returned, run_time)))
 		emit_at_tc(&p, account, passage->packets, returned, returning, run_time);
 	return 0;
 }

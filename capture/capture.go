@@ -173,6 +173,10 @@ type Options struct {
 	// datagrams are remembered.
 	Fragments bool
 
+	// FilterChanges allows Session.SetFilter. The session then keeps the rights of Open, to load
+	// programs. Interfaces or Patterns only; not with Companions.
+	FilterChanges bool
+
 	// FilterProgram is a classic BPF program to use instead of Filter. Filter is then only written
 	// to the file.
 	FilterProgram []bpf.RawInstruction
@@ -312,8 +316,11 @@ type Companions struct {
 	Last []*ebpf.ProgramSpec
 }
 
-// follows reports whether interfaces or their hooks come and go during the session.
-func (o *Options) follows() bool { return len(o.Patterns) > 0 && !o.StackDrops || o.GiveWay }
+// comes reports whether interfaces or their hooks come and go during the session.
+func (o *Options) comes() bool { return len(o.Patterns) > 0 && !o.StackDrops || o.GiveWay }
+
+// follows reports whether sources come and go during the session.
+func (o *Options) follows() bool { return o.comes() || o.FilterChanges }
 
 // hasWeights reports whether the sampling rate alone determines how many packets each captured one
 // represents.

@@ -42,6 +42,7 @@ const (
 	AnyInterfaces                   // Options.Patterns
 	PastXDP                         // Options.At is AtIngress
 	GivingWay                       // Options.GiveWay
+	Refiltering                     // Options.FilterChanges
 )
 
 // scopes has, for each Scope, when it holds, the option that chooses it, and the reason for the
@@ -58,6 +59,7 @@ var scopes = []struct {
 	{AnyInterfaces, func(o *Options) bool { return len(o.Patterns) > 0 }, "Patterns", "this is for interfaces that are named: list them in Interfaces"},
 	{PastXDP, func(o *Options) bool { return o.At == AtIngress }, "AtIngress", "packets at tc ingress have passed XDP"},
 	{GivingWay, func(o *Options) bool { return o.GiveWay }, "GiveWay", "this keeps a session at one hook"},
+	{Refiltering, func(o *Options) bool { return o.FilterChanges }, "FilterChanges", "this is for programs whose filter stays as it is"},
 }
 
 // A restriction is a case in which an option has no meaning.
@@ -70,7 +72,7 @@ type restriction struct {
 
 var restrictions = []restriction{
 	{"Interfaces", nil, func(o *Options) bool { return len(o.Interfaces) > 0 }, FromHookMap},
-	{"HookMap", []string{"hook"}, func(o *Options) bool { return o.HookMap != "" }, ThrownAway | AnyInterfaces | PastXDP},
+	{"HookMap", []string{"hook"}, func(o *Options) bool { return o.HookMap != "" }, ThrownAway | AnyInterfaces | PastXDP | Refiltering},
 	{"At", []string{"at"}, func(o *Options) bool { return o.At == AtIngress }, FromHookMap | ThrownAway | SentOnly},
 	{"Direction", []string{"direction"}, func(o *Options) bool { return o.Direction != In }, FromHookMap | ThrownAway},
 	{"Sink", []string{"sink"}, func(o *Options) bool { return o.Sink },
@@ -91,7 +93,8 @@ var restrictions = []restriction{
 	{"VLANRestore", []string{"vlan-restore"}, func(o *Options) bool { return o.VLANRestore == VLANRestoreOn }, ThrownAway},
 	{"Stamp", nil, func(o *Options) bool { return o.Stamp.IsCards() }, ThrownAway | AnyInterfaces | PastXDP | GivingWay},
 	{"Companions", []string{"stats", "count", "sizes", "flows", "latency"}, func(o *Options) bool { return o.Companions != nil },
-		FromHookMap | ThrownAway | AnyInterfaces | GivingWay},
+		FromHookMap | ThrownAway | AnyInterfaces | GivingWay | Refiltering},
+	{"StackDrops", []string{"drops"}, func(o *Options) bool { return o.StackDrops }, Refiltering},
 	{"GiveWay", []string{"give-way"}, func(o *Options) bool { return o.GiveWay }, FromHookMap | ThrownAway | SentOnly | PastXDP},
 }
 
@@ -147,7 +150,7 @@ func (o *Options) checkPatterns() error {
 			return fmt.Errorf("pattern of interfaces %q: %w", pattern, err)
 		}
 	}
-	if !o.follows() && len(o.Except) > 0 && !o.StackDrops {
+	if !o.comes() && len(o.Except) > 0 && !o.StackDrops {
 		return errors.New("there are no Patterns, so there is nothing that Except could omit")
 	}
 	return nil

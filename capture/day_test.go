@@ -83,7 +83,7 @@ func (d *Day) Read(packets []Packet, idle func()) (int, error) {
 		if c.numbers, err = r.Reserve(c.hooks); err != nil {
 			return 0, err
 		}
-		if c.sources, err = r.Add(c.hooks, c.numbers, uint32(d.come+1), d.counted, nil); err != nil {
+		if c.sources, err = r.Add(c.hooks, c.numbers, roster.Coming{Arrival: uint32(d.come + 1)}, d.counted, nil); err != nil {
 			return 0, err
 		}
 		d.there = append(d.there, c)

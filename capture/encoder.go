@@ -115,12 +115,16 @@ func (e *Encoder) names() (all []pcapng.Name) {
 // Describe appends the description of a source's interface. A stream has those of all sources, in
 // their order, and each before the first packet of its source.
 func (e *Encoder) Describe(b []byte, src *Source) []byte {
+	expression := e.d.Options.Filter
+	if e.d.Options.FilterChanges {
+		expression = src.Filter
+	}
 	i := pcapng.Interface{
 		Name:        src.Label(),
 		Description: src.Description(),
 		Hardware:    src.Driver,
 		OS:          e.d.OS,
-		Filter:      e.d.Options.Filter,
+		Filter:      expression,
 		Program:     filterInstructions(e.d.Options.FilterProgram),
 		MAC:         src.MAC,
 		Speed:       src.Speed,

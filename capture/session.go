@@ -2,6 +2,7 @@ package capture
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"runtime"
@@ -125,17 +126,17 @@ func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 		return err
 	}
 	s.roster.Describe(s.hooks.All)
-	if on := s.options.Promiscuous == PromiscuousOn; on || s.options.Promiscuous == PromiscuousAuto && s.options.Sink {
-		if s.promiscuous, err = probe.SetPromiscuous(s.roster.Sources(), on, s.notice); err != nil {
-			return err
-		}
-	}
 	if s.options.follows() {
 		c := watch.Followed{Options: s.sampler.Options, Roster: s.roster, Sampler: s.sampler, Ledger: s.ledger, Passed: &s.reader.Passed, Hooks: &s.hooks}
-		if s.followed, err = watch.OpenFollowed(c, s.options.GiveWay); err != nil {
+		if s.followed, err = watch.OpenFollowed(c, s.options.comes(), s.options.GiveWay); err != nil {
 			return err
 		}
 		if err := s.followed.StartFirst(); err != nil {
+			return err
+		}
+	}
+	if on := s.options.Promiscuous == PromiscuousOn; on || s.options.Promiscuous == PromiscuousAuto && s.options.Sink {
+		if s.promiscuous, err = probe.SetPromiscuous(s.roster.Sources(), on, s.notice); err != nil {
 			return err
 		}
 	}
@@ -290,6 +291,22 @@ func (s *Session) Stop() {
 			s.sampler.Rings.Wake()
 		}
 	})
+}
+
+// SetFilter replaces the filter of a session with Options.FilterChanges, as one written there; "" =
+// every packet. Each packet meets one of both filters. From then on packets are those of new
+// sources with Source.Filter, and the sources with the former filter go: see Gone. If the filter
+// cannot be compiled or loaded, the former one stays, everywhere; if an interface has gone
+// meanwhile, the error has that, and the filter is replaced at the others. The error is
+// os.ErrClosed after the session's end. Any goroutine may call it, from Open until Close.
+func (s *Session) SetFilter(expression string) error {
+	if !s.options.FilterChanges {
+		return errors.New("replace the filter: Options.FilterChanges is not set")
+	}
+	if err := s.watch.SetFilter(expression); err != nil {
+		return fmt.Errorf("replace the filter by %q: %w", expression, err)
+	}
+	return nil
 }
 
 // Accounts returns the current accounts of the sources; after the session has ended, the final

@@ -42,7 +42,7 @@ func (z slotZero) comeFirst(t *testing.T, name string) {
 		t.Fatalf("numbers %d", numbers)
 	}
 	must(t, z.PrepareSlots(0, z.Slots(0), z.NoteLost))
-	_, err = z.Add(hooks, numbers, 1, z.Counted, nil)
+	_, err = z.Add(hooks, numbers, roster.Coming{Arrival: 1}, z.Counted, nil)
 	must(t, err)
 }
 

@@ -83,7 +83,7 @@ func TestPacketInsideAtEnd(t *testing.T) {
 	}()
 	var closed uint32
 	testnet.WaitFor(t, "the end of the entries", func() bool {
-		err := s.sampler.Maps[kernel.SamplerMapClosed].Lookup(uint32(0), &closed)
+		err := s.sampler.Maps[kernel.SamplerMapGates].Lookup(uint32(0), &closed)
 		return closed == 1 || err != nil
 	})
 	atLeast := time.Since(inside)

@@ -78,7 +78,7 @@ func (in *Input) describe(key *Key) {
 func (in *Input) withoutAddresses(come int, sources []capture.Source) []capture.Source {
 	all := make([]capture.Source, len(sources))
 	for i, s := range sources {
-		s.Alias, s.Pod = "", capture.Pod{}
+		s.Alias, s.Pod, s.Filter = "", capture.Pod{}, ""
 		s.Name = withoutAddress(s.Name, fmt.Sprintf("interface%d", come+i))
 		s.File = withoutAddress(s.File, fmt.Sprintf("file%d", come+i))
 		if s.MAC != nil {

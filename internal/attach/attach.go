@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -35,6 +36,40 @@ type Attachment struct {
 	links []io.Closer    // in the order in which they are closed
 	check func() error
 	again func() error // nil = not at an XDP hook
+
+	replace func(*ebpf.Program) error // nil = it is attached otherwise
+	tracers int                       // how many of the links are those of tracers: the first
+}
+
+// Replace lets a program run in the place of the one at the XDP hook or at tc: each packet meets
+// one of them. After an error the former one still runs. Its caller calls no other method at the
+// same time.
+func (a *Attachment) Replace(prog *ebpf.Program) error {
+	own, err := xdp.Identify(prog)
+	if err != nil {
+		return fmt.Errorf("ask for a program's id: %w", err)
+	}
+	if err := a.replace(prog); err != nil {
+		return err
+	}
+	a.Own = own
+	return nil
+}
+
+// ReplaceTracers attaches tracers beside those that run, and detaches the former ones after
+// between. The kernel runs the new ones first. After an error the former ones alone run. Its caller
+// calls no other method at the same time.
+func (a *Attachment) ReplaceTracers(target xdp.Target, between func() error, tracers ...*ebpf.Program) error {
+	links, err := attachTracers(target, tracers)
+	if err == nil {
+		err = between()
+	}
+	if err != nil {
+		return errors.Join(err, closeAll(links))
+	}
+	former := slices.Clone(a.links[:a.tracers])
+	a.links, a.tracers = slices.Concat(links, a.links[a.tracers:]), len(links)
+	return closeAll(former)
 }
 
 // open returns the attachments that add has made for the packets of an interface. After an error
@@ -78,12 +113,17 @@ func (a *Attachment) Close() error {
 	if a == nil || a.watch == nil {
 		return nil
 	}
-	var errs []error
-	for _, l := range a.links {
-		errs = append(errs, l.Close())
-	}
+	err := closeAll(a.links)
 	a.watch.Close()
 	a.watch = nil
+	return err
+}
+
+func closeAll(links []io.Closer) error {
+	var errs []error
+	for _, l := range links {
+		errs = append(errs, l.Close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -91,19 +131,26 @@ func (a *Attachment) Close() error {
 // closed. They are attached and detached in the order in which they are given. If the target was
 // found at the interface, Check finds out when it has left.
 func Trace(ifi xdp.Interface, target xdp.Target, tracers ...*ebpf.Program) (*Attachment, error) {
-	return open(ifi, tracers[0], func(a *Attachment) error {
+	return open(ifi, tracers[0], func(a *Attachment) (err error) {
 		if target.At != (xdp.Program{}) {
 			a.check = func() error { return a.watch.CheckRuns(target.At, target.Program) }
 		}
-		for _, p := range tracers {
-			l, err := xdp.AttachTracer(p)
-			if err != nil {
-				return support.ExplainTracer(err, target.Program)
-			}
-			a.links = append(a.links, l)
-		}
-		return nil
+		a.links, err = attachTracers(target, tracers)
+		a.tracers = len(a.links)
+		return err
 	})
+}
+
+// attachTracers attaches tracers, and returns what has been attached even after an error.
+func attachTracers(target xdp.Target, tracers []*ebpf.Program) (links []io.Closer, err error) {
+	for _, p := range tracers {
+		l, err := xdp.AttachTracer(p)
+		if err != nil {
+			return links, support.ExplainTracer(err, target.Program)
+		}
+		links = append(links, l)
+	}
+	return links, nil
 }
 
 // TraceAtTC is Trace for a program at tc of the interface, which Check watches at these places. If
@@ -151,6 +198,7 @@ func TC(ifi xdp.Interface, prog *ebpf.Program, at tc.Direction) (*Attachment, er
 		}
 		a.links, a.How, a.NeedsNetAdmin = []io.Closer{t}, t.String(), t.Kind().NeedsNetAdmin()
 		a.check = func() error { return cmp.Or(a.watch.CheckExists(), t.Check()) }
+		a.replace = t.Replace
 		return nil
 	})
 }

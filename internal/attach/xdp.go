@@ -23,13 +23,13 @@ import (
 func XDP(ifi xdp.Interface, prog *ebpf.Program, mode packet.Mode) (*Attachment, error) {
 	return open(ifi, prog, func(a *Attachment) error {
 		a.Mode = mode
-		prog, err := prog.Clone() // for Again
+		own, err := keep(prog)
 		if err != nil {
-			return fmt.Errorf("keep a program open: %w", err)
+			return err
 		}
 		a.check = func() error { return a.watch.CheckRuns(a.Own, a.Own) }
 		attach := func() (link.Link, error) {
-			return link.AttachXDP(link.XDPOptions{Program: prog, Interface: ifi.Index, Flags: attachFlags[a.Mode]})
+			return link.AttachXDP(link.XDPOptions{Program: own.Program, Interface: ifi.Index, Flags: attachFlags[a.Mode]})
 		}
 		before := xdp.NoteJoining(ifi)
 		l, err := attach()
@@ -40,7 +40,7 @@ func XDP(ifi xdp.Interface, prog *ebpf.Program, mode packet.Mode) (*Attachment, 
 			a.links = append(a.links, xdp.Link{Link: l})
 		}
 		a.SwitchedOff = before.Lost()
-		a.links = append(a.links, a.SwitchedOff, prog) // closing the first switches that on again
+		a.links = append(a.links, a.SwitchedOff, own) // closing the first switches that on again
 		a.NeedsNetAdmin = a.SwitchedOff != nil
 		if err != nil {
 			return explainAttach(ifi, mode, err)
@@ -58,6 +58,17 @@ func XDP(ifi xdp.Interface, prog *ebpf.Program, mode packet.Mode) (*Attachment, 
 			a.links = slices.Insert(a.links, 0, io.Closer(xdp.Link{Link: l}))
 			return nil
 		}
+		a.replace = func(next *ebpf.Program) error {
+			later, err := keep(next)
+			if err != nil {
+				return err
+			}
+			if err := a.links[0].(xdp.Link).Update(next); err != nil {
+				return errors.Join(fmt.Errorf("replace the XDP program of %s: %w", ifi.Name, err), later.Close())
+			}
+			*own, *later = *later, *own
+			return later.Close()
+		}
 		if mode != packet.Auto {
 			return nil
 		}
@@ -68,6 +79,17 @@ func XDP(ifi xdp.Interface, prog *ebpf.Program, mode packet.Mode) (*Attachment, 
 		a.Mode = now.Mode
 		return nil
 	})
+}
+
+// A kept program stays open for Again.
+type kept struct{ *ebpf.Program }
+
+func keep(prog *ebpf.Program) (*kept, error) {
+	own, err := prog.Clone()
+	if err != nil {
+		return nil, fmt.Errorf("keep a program open: %w", err)
+	}
+	return &kept{own}, nil
 }
 
 // attachFlags are the flags for each mode. Without flags, the kernel chooses native mode for a

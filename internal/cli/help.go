@@ -53,7 +53,8 @@ compiled into the XDP program, so that packets which do not match cost a few nan
                                        changes meanwhile; also net in @nets, port in @ports
 
 Quote brackets, parentheses, & and !, which the shell would interpret. -F reads the expression from
-a file; -d prints the compiled filter, and -d --ebpf the eBPF that it becomes.
+a file, and with --reload-filter SIGHUP reads it again. -d prints the compiled filter, and -d --ebpf
+the eBPF that it becomes.
 
 inner holds if the next packet inside matches, or a deeper one: through tags, MPLS, PPPoE, IP in IP,
 GRE, VXLAN, Geneve, GTP-U and SRv6. inner inner means two packets inside or deeper. tcpdump does not

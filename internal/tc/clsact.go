@@ -217,6 +217,8 @@ func (c *clsactFilter) check() error {
 	return errors.New("somebody has removed the filter, or the qdisc clsact")
 }
 
+func (c *clsactFilter) replace(prog *ebpf.Program) error { return c.stub.Replace(prog) }
+
 // detach removes the filter if it is still the one that was added. It also removes the qdisc if an
 // xdpcap made it and it has no filters any more.
 func (c *clsactFilter) detach() error {

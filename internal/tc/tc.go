@@ -72,6 +72,8 @@ type place interface {
 	check() error
 	// behind is how many filters of others came before it when the program was attached.
 	behind() int
+	// replace lets another program run in its place.
+	replace(*ebpf.Program) error
 	// detach ends it. It does nothing if another process has already done so.
 	detach() error
 }
@@ -128,6 +130,15 @@ func (a *Attachment) String() string {
 func (a *Attachment) Check() error {
 	if err := a.place.check(); err != nil {
 		return fmt.Errorf("at the %v of %s: %w", a.at, a.name, err)
+	}
+	return nil
+}
+
+// Replace lets another program run in the place of the one that is attached: each packet meets one
+// of them. After an error the former one still runs.
+func (a *Attachment) Replace(prog *ebpf.Program) error {
+	if err := a.place.replace(prog); err != nil {
+		return fmt.Errorf("replace the program at the %v of %s: %w", a.at, a.name, err)
 	}
 	return nil
 }

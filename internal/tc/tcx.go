@@ -46,4 +46,6 @@ func (t *tcxLink) check() error {
 	return nil
 }
 
+func (t *tcxLink) replace(prog *ebpf.Program) error { return t.link.Update(prog) }
+
 func (t *tcxLink) detach() error { return t.link.Close() }

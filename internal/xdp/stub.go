@@ -42,6 +42,15 @@ func NewStub(prog *ebpf.Program, spec ebpf.ProgramSpec, verdict int32) (*Stub, e
 	return s, nil
 }
 
+// Replace lets the stub call another program that is like the former one. Each packet meets one of
+// them.
+func (s *Stub) Replace(prog *ebpf.Program) error {
+	if err := s.array.Put(uint32(0), prog); err != nil {
+		return fmt.Errorf("put another program behind a stub: %w", err)
+	}
+	return nil
+}
+
 // Close makes the stub return its verdict wherever it still runs. A nil Stub may be closed.
 func (s *Stub) Close() error {
 	if s == nil {

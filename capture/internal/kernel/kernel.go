@@ -2,4 +2,4 @@
 // the names, types and limits that C and Go share.
 package kernel
 
-//go:generate go tool bpf2go -target bpfel -type ring -type account -type passage -type class -type flow -type head_limit -type lost_limit -type wait_limit -type verdict_kind Sampler ../../../bpf/sampler.c
+//go:generate go tool bpf2go -target bpfel -type ring -type account -type passage -type gate -type class -type flow -type head_limit -type lost_limit -type wait_limit -type verdict_kind Sampler ../../../bpf/sampler.c

@@ -72,6 +72,15 @@ type SamplerFlowAtHook struct {
 	Hook uint64
 }
 
+type SamplerGate uint32
+
+const (
+	SamplerGateOPEN      SamplerGate = 0
+	SamplerGateCLOSED    SamplerGate = 1
+	SamplerGateWAITING   SamplerGate = 2
+	SamplerGateREPLACING SamplerGate = 3
+)
+
 type SamplerHead struct {
 	_     structs.HostLayout
 	Bytes [4096]uint8
@@ -122,6 +131,7 @@ type SamplerPassage struct {
 	Decision uint64
 	Weight   uint64
 	Entered  uint64
+	Replaced uint64
 }
 
 type SamplerRing struct {
@@ -222,10 +232,10 @@ type SamplerWaits struct {
 const (
 	SamplerMapAccounts           = "accounts"
 	SamplerMapBucket             = "bucket"
-	SamplerMapClosed             = "closed"
 	SamplerMapDatagrams          = "datagrams"
 	SamplerMapDoorbell           = "doorbell"
 	SamplerMapFlows              = "flows"
+	SamplerMapGates              = "gates"
 	SamplerMapGivenReasons       = "given_reasons"
 	SamplerMapHeads              = "heads"
 	SamplerMapImages             = "images"
@@ -266,6 +276,7 @@ const (
 	SamplerVarFirstPackets       = "first_packets"
 	SamplerVarFlowSeed           = "flow_seed"
 	SamplerVarFollowingFragments = "following_fragments"
+	SamplerVarGateType           = "gate_type"
 	SamplerVarHeadLimitType      = "head_limit_type"
 	SamplerVarHook               = "hook"
 	SamplerVarImageRoom          = "image_room"
@@ -280,6 +291,7 @@ const (
 	SamplerVarPacketCost         = "packet_cost"
 	SamplerVarPayloadKept        = "payload_kept"
 	SamplerVarPerfBeside         = "perf_beside"
+	SamplerVarPredecessor        = "predecessor"
 	SamplerVarReach              = "reach"
 	SamplerVarReadingReasons     = "reading_reasons"
 	SamplerVarReasonCount        = "reason_count"
@@ -287,9 +299,11 @@ const (
 	SamplerVarRecordingEntry     = "recording_entry"
 	SamplerVarRecordingExit      = "recording_exit"
 	SamplerVarRedirectInfoInCpu  = "redirect_info_in_cpu"
+	SamplerVarReplaceable        = "replaceable"
 	SamplerVarReturning          = "returning"
 	SamplerVarRingSize           = "ring_size"
 	SamplerVarRingType           = "ring_type"
+	SamplerVarScratchIndex       = "scratch_index"
 	SamplerVarSending            = "sending"
 	SamplerVarSendingTx          = "sending_tx"
 	SamplerVarSlowerThan         = "slower_than"
@@ -374,10 +388,10 @@ type SamplerProgramSpecs struct {
 type SamplerMapSpecs struct {
 	Accounts     *ebpf.MapSpec `ebpf:"accounts"`
 	Bucket       *ebpf.MapSpec `ebpf:"bucket"`
-	Closed       *ebpf.MapSpec `ebpf:"closed"`
 	Datagrams    *ebpf.MapSpec `ebpf:"datagrams"`
 	Doorbell     *ebpf.MapSpec `ebpf:"doorbell"`
 	Flows        *ebpf.MapSpec `ebpf:"flows"`
+	Gates        *ebpf.MapSpec `ebpf:"gates"`
 	GivenReasons *ebpf.MapSpec `ebpf:"given_reasons"`
 	Heads        *ebpf.MapSpec `ebpf:"heads"`
 	Images       *ebpf.MapSpec `ebpf:"images"`
@@ -408,6 +422,7 @@ type SamplerVariableSpecs struct {
 	FirstPackets       *ebpf.VariableSpec `ebpf:"first_packets"`
 	FlowSeed           *ebpf.VariableSpec `ebpf:"flow_seed"`
 	FollowingFragments *ebpf.VariableSpec `ebpf:"following_fragments"`
+	GateType           *ebpf.VariableSpec `ebpf:"gate_type"`
 	HeadLimitType      *ebpf.VariableSpec `ebpf:"head_limit_type"`
 	Hook               *ebpf.VariableSpec `ebpf:"hook"`
 	ImageRoom          *ebpf.VariableSpec `ebpf:"image_room"`
@@ -422,6 +437,7 @@ type SamplerVariableSpecs struct {
 	PacketCost         *ebpf.VariableSpec `ebpf:"packet_cost"`
 	PayloadKept        *ebpf.VariableSpec `ebpf:"payload_kept"`
 	PerfBeside         *ebpf.VariableSpec `ebpf:"perf_beside"`
+	Predecessor        *ebpf.VariableSpec `ebpf:"predecessor"`
 	Reach              *ebpf.VariableSpec `ebpf:"reach"`
 	ReadingReasons     *ebpf.VariableSpec `ebpf:"reading_reasons"`
 	ReasonCount        *ebpf.VariableSpec `ebpf:"reason_count"`
@@ -429,9 +445,11 @@ type SamplerVariableSpecs struct {
 	RecordingEntry     *ebpf.VariableSpec `ebpf:"recording_entry"`
 	RecordingExit      *ebpf.VariableSpec `ebpf:"recording_exit"`
 	RedirectInfoInCpu  *ebpf.VariableSpec `ebpf:"redirect_info_in_cpu"`
+	Replaceable        *ebpf.VariableSpec `ebpf:"replaceable"`
 	Returning          *ebpf.VariableSpec `ebpf:"returning"`
 	RingSize           *ebpf.VariableSpec `ebpf:"ring_size"`
 	RingType           *ebpf.VariableSpec `ebpf:"ring_type"`
+	ScratchIndex       *ebpf.VariableSpec `ebpf:"scratch_index"`
 	Sending            *ebpf.VariableSpec `ebpf:"sending"`
 	SendingTx          *ebpf.VariableSpec `ebpf:"sending_tx"`
 	SlowerThan         *ebpf.VariableSpec `ebpf:"slower_than"`
@@ -472,10 +490,10 @@ func (o *SamplerObjects) Close() error {
 type SamplerMaps struct {
 	Accounts     *ebpf.Map `ebpf:"accounts"`
 	Bucket       *ebpf.Map `ebpf:"bucket"`
-	Closed       *ebpf.Map `ebpf:"closed"`
 	Datagrams    *ebpf.Map `ebpf:"datagrams"`
 	Doorbell     *ebpf.Map `ebpf:"doorbell"`
 	Flows        *ebpf.Map `ebpf:"flows"`
+	Gates        *ebpf.Map `ebpf:"gates"`
 	GivenReasons *ebpf.Map `ebpf:"given_reasons"`
 	Heads        *ebpf.Map `ebpf:"heads"`
 	Images       *ebpf.Map `ebpf:"images"`
@@ -491,10 +509,10 @@ func (m *SamplerMaps) Close() error {
 	return _SamplerClose(
 		m.Accounts,
 		m.Bucket,
-		m.Closed,
 		m.Datagrams,
 		m.Doorbell,
 		m.Flows,
+		m.Gates,
 		m.GivenReasons,
 		m.Heads,
 		m.Images,
@@ -526,6 +544,7 @@ type SamplerVariables struct {
 	FirstPackets       *ebpf.Variable `ebpf:"first_packets"`
 	FlowSeed           *ebpf.Variable `ebpf:"flow_seed"`
 	FollowingFragments *ebpf.Variable `ebpf:"following_fragments"`
+	GateType           *ebpf.Variable `ebpf:"gate_type"`
 	HeadLimitType      *ebpf.Variable `ebpf:"head_limit_type"`
 	Hook               *ebpf.Variable `ebpf:"hook"`
 	ImageRoom          *ebpf.Variable `ebpf:"image_room"`
@@ -540,6 +559,7 @@ type SamplerVariables struct {
 	PacketCost         *ebpf.Variable `ebpf:"packet_cost"`
 	PayloadKept        *ebpf.Variable `ebpf:"payload_kept"`
 	PerfBeside         *ebpf.Variable `ebpf:"perf_beside"`
+	Predecessor        *ebpf.Variable `ebpf:"predecessor"`
 	Reach              *ebpf.Variable `ebpf:"reach"`
 	ReadingReasons     *ebpf.Variable `ebpf:"reading_reasons"`
 	ReasonCount        *ebpf.Variable `ebpf:"reason_count"`
@@ -547,9 +567,11 @@ type SamplerVariables struct {
 	RecordingEntry     *ebpf.Variable `ebpf:"recording_entry"`
 	RecordingExit      *ebpf.Variable `ebpf:"recording_exit"`
 	RedirectInfoInCpu  *ebpf.Variable `ebpf:"redirect_info_in_cpu"`
+	Replaceable        *ebpf.Variable `ebpf:"replaceable"`
 	Returning          *ebpf.Variable `ebpf:"returning"`
 	RingSize           *ebpf.Variable `ebpf:"ring_size"`
 	RingType           *ebpf.Variable `ebpf:"ring_type"`
+	ScratchIndex       *ebpf.Variable `ebpf:"scratch_index"`
 	Sending            *ebpf.Variable `ebpf:"sending"`
 	SendingTx          *ebpf.Variable `ebpf:"sending_tx"`
 	SlowerThan         *ebpf.Variable `ebpf:"slower_than"`

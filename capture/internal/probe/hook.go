@@ -156,9 +156,10 @@ func (k *Sampler) PrepareSlots(number int, slots []int, lost func(slot int, byCP
 	}
 	for cpu := range perCPU {
 		perCPU[cpu].Decision, perCPU[cpu].Packets = 0, max(perCPU[cpu].Packets, seen[cpu])
+		perCPU[cpu].Replaced = 0
 	}
 	if err := k.Maps[kernel.SamplerMapPassages].Put(uint32(number), perCPU); err != nil {
 		return fmt.Errorf("clear what the tracers note: %w", err)
 	}
-	return nil
+	return k.setGate(uint32(number), kernel.SamplerGateOPEN)
 }

@@ -1,30 +1,33 @@
 package probe
 
 import (
+	"github.com/cilium/ebpf"
+
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/tc"
 )
 
 // A TCHook is a program where an interface hands packets to the stack, or gets them from it. It
 // runs before the other programs there and does not affect packets.
 type TCHook struct {
-	interfaceHook
+	ownHook
 	name string // of the program
 	at   tc.Direction
 	own  Constants // set in this program only; nil unless hashes are requested
 }
 
 func newEgressHook(p Point) *TCHook {
-	return &TCHook{newInterfaceHook(p.Interface, p.Sent, packet.Egress), kernel.SamplerProgXdpcapEgress, tc.Egress, nil}
+	return &TCHook{newOwnHook(p.Interface, p.Sent, packet.Egress), kernel.SamplerProgXdpcapEgress, tc.Egress, nil}
 }
 
 // newIngressHook returns a hook for the packets that an interface has received, including those
 // that tc has redirected to it. The kernel has merged these packets into larger ones (GRO), and
 // removed VLAN tags, which the program puts into its records.
 func newIngressHook(p Point, o *Options) *TCHook {
-	h := &TCHook{newInterfaceHook(p.Interface, p.Filter, packet.Ingress), kernel.SamplerProgXdpcapIngress, tc.Ingress, nil}
+	h := &TCHook{newOwnHook(p.Interface, p.Filter, packet.Ingress), kernel.SamplerProgXdpcapIngress, tc.Ingress, nil}
 	if o.Hash {
 		h.own = question{hash: true}.constants()
 	}
@@ -39,12 +42,34 @@ func (h *TCHook) Card() Card {
 	return Card{Hashes: hashKind(&h.ifi)}
 }
 
-func (h *TCHook) Load(k *Sampler, first, index uint32) error {
+func (h *TCHook) Load(k *Sampler, first, index uint32) (err error) {
 	with, err := k.companions(&h.Source)
 	if err != nil {
 		return err
 	}
-	return h.add(k, "load the sampling program", Loading{Name: h.name, First: first, Index: index, with: with, Own: h.own})
+	p, err := h.load(k, Loading{First: first, Index: index, filter: h.filter, with: with})
+	if err != nil {
+		return err
+	}
+	return h.take(p)
+}
+
+func (h *TCHook) load(k *Sampler, l Loading) (*ebpf.Program, error) {
+	l.Name, l.Own = h.name, h.own
+	p, err := k.Load(l)
+	if err != nil {
+		return nil, support.ExplainLoad("load the sampling program", err)
+	}
+	return p, nil
+}
+
+// Prepare implements Exchanger.
+func (h *TCHook) Prepare(k *Sampler, p Point, first, index uint32) (err error) {
+	if h.nextFilter = p.Filter; h.at == tc.Egress {
+		h.nextFilter = p.Sent
+	}
+	h.next, err = h.load(k, Loading{First: first, Index: index, filter: h.nextFilter})
+	return err
 }
 
 func (h *TCHook) Attach() (err error) {

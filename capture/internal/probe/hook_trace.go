@@ -31,6 +31,10 @@ type TraceHook struct {
 	// The sources at entry and exit; nil if not recorded.
 	entry, exit *packet.Source
 	waits       bool // entries wait for their exits: see Options.AwaitsExits
+
+	index    uint32     // of Load
+	replaces *uint32    // the index of the hook whose filter this one exchanges; nil = none
+	next     *TraceHook // of Prepare; nil = none
 }
 
 // newTraceHooks finds the programs to trace on an interface.
@@ -90,7 +94,10 @@ func (h *TraceHook) Sources() (sources []packet.Source) {
 }
 
 func (h *TraceHook) Load(k *Sampler, first, index uint32) (err error) {
-	defer h.target.Prog.Close() // the loaded tracers hold a reference of their own
+	if !k.Options.FilterChanges {
+		defer h.target.Prog.Close() // the loaded tracers hold a reference of their own
+	}
+	h.index = index
 	if err := h.target.checkVerdicts(k.Options); err != nil {
 		return err
 	}
@@ -175,6 +182,9 @@ func (h *TraceHook) loadTracer(k *Sampler, l Loading, of *packet.Source) (*ebpf.
 	own := Constants{
 		kernel.SamplerVarRecordingEntry: h.entry != nil,
 		kernel.SamplerVarRecordingExit:  h.exit != nil,
+	}
+	if h.replaces != nil {
+		own[kernel.SamplerVarPredecessor] = *h.replaces
 	}
 	maps.Copy(own, h.traced)
 	maps.Copy(own, l.Own)

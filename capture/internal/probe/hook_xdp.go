@@ -17,7 +17,7 @@ import (
 
 // An XDPHook is our own program at the XDP hook of an interface that has no XDP program yet.
 type XDPHook struct {
-	interfaceHook
+	ownHook
 	mode    packet.Mode
 	verdict packet.Verdict // the program's return value for every packet
 	asks    question       // the metadata that the program requests from the card
@@ -26,7 +26,7 @@ type XDPHook struct {
 }
 
 func newXDPHook(p Point, o *Options, q question) *XDPHook {
-	h := &XDPHook{interfaceHook: newInterfaceHook(p.Interface, p.Filter, packet.XDP), mode: o.Mode, verdict: packet.Pass, asks: q, options: o}
+	h := &XDPHook{ownHook: newOwnHook(p.Interface, p.Filter, packet.XDP), mode: o.Mode, verdict: packet.Pass, asks: q, options: o}
 	if len(o.Patterns) > 0 && o.Mode == packet.Auto && p.Interface.Driver == "bonding" {
 		h.mode = packet.Generic // in native mode the program would run in the bond's devices, which have hooks of their own
 	}
@@ -52,8 +52,26 @@ func (h *XDPHook) Load(k *Sampler, first, index uint32) (err error) {
 	if err != nil {
 		return err
 	}
-	l := Loading{Name: kernel.SamplerProgXdpcapXdp, First: first, Index: index, filter: h.filter, with: with, Own: Constants{kernel.SamplerVarVerdict: uint32(h.verdict)}}
-	var p *ebpf.Program
+	p, err := h.load(k, Loading{First: first, Index: index, filter: h.filter, with: with})
+	if err != nil {
+		return err
+	}
+	h.Source.Asked = h.asks.names()
+	if err := h.take(p); err != nil || h.stamps == nil {
+		return err
+	}
+	return h.stamps.open(&h.ifi)
+}
+
+// Prepare implements Exchanger.
+func (h *XDPHook) Prepare(k *Sampler, p Point, first, index uint32) (err error) {
+	h.nextFilter = p.Filter
+	h.next, err = h.load(k, Loading{First: first, Index: index, filter: p.Filter})
+	return err
+}
+
+func (h *XDPHook) load(k *Sampler, l Loading) (p *ebpf.Program, err error) {
+	l.Name, l.Own = kernel.SamplerProgXdpcapXdp, Constants{kernel.SamplerVarVerdict: uint32(h.verdict)}
 	if !h.asks.isNone() {
 		asking := l
 		asking.Name, asking.Own = kernel.SamplerProgXdpcapCard, maps.Clone(l.Own)
@@ -69,13 +87,9 @@ func (h *XDPHook) Load(k *Sampler, first, index uint32) (err error) {
 		p, err = k.Load(l)
 	}
 	if err != nil {
-		return support.ExplainLoad("load the sampling program", err)
+		return nil, support.ExplainLoad("load the sampling program", err)
 	}
-	h.Source.Asked = h.asks.names()
-	if err := h.take(p); err != nil || h.stamps == nil {
-		return err
-	}
-	return h.stamps.open(&h.ifi)
+	return p, nil
 }
 
 func (h *XDPHook) Attach() (err error) {
@@ -89,9 +103,9 @@ func (h *XDPHook) Attach() (err error) {
 	return h.stamps.begin(&h.ifi)
 }
 
-func (h *XDPHook) Detach() error { return errors.Join(h.stamps.end(), h.interfaceHook.Detach()) }
+func (h *XDPHook) Detach() error { return errors.Join(h.stamps.end(), h.ownHook.Detach()) }
 
-func (h *XDPHook) Close() error { return errors.Join(h.stamps.Close(), h.interfaceHook.Close()) }
+func (h *XDPHook) Close() error { return errors.Join(h.stamps.Close(), h.ownHook.Close()) }
 
 // HasSwitchedOff reports whether attaching has switched off LRO or hardware GRO, which join packets
 // before XDP.

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"maps"
 	"math"
+	"slices"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
@@ -68,6 +70,9 @@ func (k *Sampler) Load(l Loading) (*ebpf.Program, error) {
 		return nil, err
 	}
 	spec.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
+	if !slices.ContainsFunc(spec.Programs[name].Instructions, readsScratch) {
+		delete(spec.Maps, kernel.SamplerMapScratches) // it would be made, and is large
+	}
 	opts := ebpf.CollectionOptions{MapReplacements: k.Maps, Cache: types}
 	if l.reasons != nil {
 		l.reasons.ReplaceIn(spec.Maps[kernel.SamplerMapGivenReasons])
@@ -87,6 +92,8 @@ func (k *Sampler) Load(l Loading) (*ebpf.Program, error) {
 	defer coll.Close()
 	return coll.DetachProgram(name), nil
 }
+
+func readsScratch(ins asm.Instruction) bool { return ins.Reference() == kernel.SamplerMapScratches }
 
 // withoutModules returns the types of the kernel without its modules, because XDP programs read no
 // type of a module. It is empty if the kernel does not describe its types; the verifier then
@@ -126,6 +133,7 @@ func (k *Sampler) constants() Constants {
 		kernel.SamplerVarImageRoom:        o.imageRoom(),
 
 		kernel.SamplerVarFollowingFragments: o.Fragments,
+		kernel.SamplerVarReplaceable:        o.FilterChanges,
 	}
 }
 

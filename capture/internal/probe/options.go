@@ -37,6 +37,7 @@ type Options struct {
 	Fragments        bool
 	VXLANPort        uint16
 	FilterProgram    []bpf.RawInstruction
+	FilterChanges    bool
 
 	At         At
 	NeedsXDP   bool // an option has no meaning but at XDP

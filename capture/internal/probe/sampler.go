@@ -27,7 +27,7 @@ type Sampler struct {
 	Maps     map[string]*ebpf.Map // by their names in bpf/sampler.c
 	barrier  barrier
 	flowSeed uint64 // random for each session, the same on all its interfaces
-	closes   bool   // there are tracers, which accept no new packets once the map `closed` is set
+	closes   bool   // there are tracers, which accept no new packets once their gates are closed
 	Stamping kernel.SamplerStamping
 	Arrival  uint32    // differs between interfaces that come one after the other
 	Stamps   string    // the meaning of HostLowprecStamp's stamps, in words; "" = another Stamp
@@ -58,6 +58,7 @@ func New(o *Options, sources []packet.Source, slots, hooks int, rings *ring.Set)
 	}
 	spec.Maps[kernel.SamplerMapAccounts].MaxEntries = uint32(slots)
 	spec.Maps[kernel.SamplerMapPassages].MaxEntries = uint32(hooks)
+	spec.Maps[kernel.SamplerMapGates].MaxEntries = uint32(hooks)
 	if o.First == 0 {
 		spec.Maps[kernel.SamplerMapFlows].MaxEntries = 1 // it is not used, and would be large
 	}
@@ -65,11 +66,6 @@ func New(o *Options, sources []packet.Source, slots, hooks int, rings *ring.Set)
 		spec.Maps[kernel.SamplerMapDatagrams].MaxEntries = 1 // likewise
 	}
 	o.fitImages(spec.Maps[kernel.SamplerMapImages])
-	if o.Comes && len(o.Targets) > 0 || slices.ContainsFunc(sources, func(s packet.Source) bool { return s.Hook == packet.StackDrop || s.TargetAt != packet.AtXDP }) {
-		spec.Maps[kernel.SamplerMapScratches].MaxEntries = uint32(slots)
-	} else {
-		delete(spec.Maps, kernel.SamplerMapScratches) // it is not used, and would be large
-	}
 	// An interface that comes later may run a program, which is then traced.
 	fragments := o.Comes && o.Direction != packet.Out || slices.ContainsFunc(sources, func(s packet.Source) bool { return s.InFragments() })
 	if err := rings.Prepare(spec, fragments); err != nil {
@@ -87,10 +83,11 @@ func New(o *Options, sources []packet.Source, slots, hooks int, rings *ring.Set)
 	return k, nil
 }
 
-// makeMaps creates every map except those of constants, because each program has its own constants.
+// makeMaps creates every map except those that each program has of its own: its constants, and its
+// scratch.
 func (k *Sampler) makeMaps() error {
 	for name, spec := range k.spec.Maps {
-		if name == ".rodata" {
+		if name == ".rodata" || name == kernel.SamplerMapScratches {
 			continue
 		}
 		m, err := ebpf.NewMap(spec)
@@ -209,10 +206,20 @@ func (k *Sampler) DrainTracers() error {
 	if !k.closes {
 		return nil
 	}
-	if err := k.Maps[kernel.SamplerMapClosed].Put(uint32(0), uint32(1)); err != nil {
-		return fmt.Errorf("let no more packets into the traced programs: %w", err)
+	for hook := range k.Maps[kernel.SamplerMapGates].MaxEntries() {
+		if err := k.setGate(hook, kernel.SamplerGateCLOSED); err != nil {
+			return err
+		}
 	}
 	return k.barrier.Wait()
+}
+
+// setGate decides which packets of a traced program a hook takes in.
+func (k *Sampler) setGate(hook uint32, to kernel.SamplerGate) error {
+	if err := k.Maps[kernel.SamplerMapGates].Put(hook, uint32(to)); err != nil {
+		return fmt.Errorf("choose the packets of a traced program: %w", err)
+	}
+	return nil
 }
 
 // AwaitEnd returns when no program that was detached runs any more.

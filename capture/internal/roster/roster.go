@@ -174,41 +174,76 @@ func (r *Roster) Cards() (cards []probe.Card) {
 	return cards
 }
 
+// A Coming is what sources have in common that come together: see packet.Source.
+type Coming struct {
+	Arrival uint32
+	Filter  string
+}
+
 // Add attaches hooks and lists their sources. counted reads the present counts of a slot. After an
 // error, the caller ends the sources that are listed. If the first hook could not be attached, no
 // source is listed, unless the hook has seen packets, because its interface went right after it was
 // attached: to find out, Add calls ended, which detaches it and waits until its program has ended.
 // Attaching takes some 10 ms. Meanwhile the reader and others go on, and wait only for the source
 // of a record that is not listed yet. Only one goroutine at a time may call it.
-func (r *Roster) Add(hooks []probe.Hook, numbers []int, arrival uint32, counted func(slot int) (account.Program, error), ended func([]probe.Hook) error) (sources []int, err error) {
+func (r *Roster) Add(hooks []probe.Hook, numbers []int, c Coming, counted func(slot int) (account.Program, error), ended func([]probe.Hook) error) (sources []int, err error) {
 	r.adding.Lock()
 	defer r.adding.Unlock()
-	var before []account.Program
-	for i, h := range hooks {
-		for j := range h.Sources() {
-			a, err := counted(numbers[i]*r.perHook + j)
-			if err != nil {
-				return nil, err
-			}
-			before = append(before, a)
-		}
+	before, err := r.countsOf(hooks, numbers, counted)
+	if err != nil {
+		return nil, err
 	}
 	if err = probe.AttachAll(hooks[:1]); err == nil {
 		err = probe.AttachAll(hooks[1:])
 	} else if seen, failed := r.haveSeen(hooks[:1], numbers, before, counted, ended); !seen {
 		return nil, errors.Join(err, failed)
 	}
+	return r.listAll(hooks, numbers, c, before), err
+}
+
+// Exchange lists the sources of an attached hook after exchange has given it programs with another
+// number. After an error nothing is listed.
+func (r *Roster) Exchange(h probe.Hook, number int, c Coming, counted func(slot int) (account.Program, error), exchange func() error) (sources []int, err error) {
+	r.adding.Lock()
+	defer r.adding.Unlock()
+	hooks, numbers := []probe.Hook{h}, []int{number}
+	before, err := r.countsOf(hooks, numbers, counted)
+	if err == nil {
+		err = exchange()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.listAll(hooks, numbers, c, before), nil
+}
+
+// countsOf returns the present counts of the slots of hooks.
+func (r *Roster) countsOf(hooks []probe.Hook, numbers []int, counted func(slot int) (account.Program, error)) (counts []account.Program, err error) {
+	for i, h := range hooks {
+		for j := range h.Sources() {
+			a, err := counted(numbers[i]*r.perHook + j)
+			if err != nil {
+				return nil, err
+			}
+			counts = append(counts, a)
+		}
+	}
+	return counts, nil
+}
+
+// listAll lists the sources of hooks. before has the counts of their slots before they came.
+func (r *Roster) listAll(hooks []probe.Hook, numbers []int, c Coming, before []account.Program) (sources []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, h := range hooks {
 		for j, m := range r.membersOf([]probe.Hook{h}) {
 			m.slot, m.before, before = numbers[i]*r.perHook+j, before[0], before[1:]
-			m.Arrival = arrival
+			m.Arrival, m.Filter = c.Arrival, c.Filter
 			r.list(&m)
 			sources = append(sources, m.Place)
 		}
 	}
-	return sources, err
+	return sources
 }
 
 // list gives a source an index, and its slot to the source. The caller holds mu.

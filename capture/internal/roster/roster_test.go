@@ -70,7 +70,7 @@ func TestRoster(t *testing.T) {
 		if err != nil || len(numbers) != len(hooks) || numbers[0] != want {
 			t.Fatalf("%d hooks have the numbers %d (%v), want %d and so on", len(hooks), numbers, err, want)
 		}
-		sources, err = r.Add(hooks, numbers, 1, counts.read, noEnd)
+		sources, err = r.Add(hooks, numbers, Coming{Arrival: 1}, counts.read, noEnd)
 		testnet.Must(t, err)
 		return numbers, sources
 	}
@@ -128,13 +128,13 @@ func TestRosterFailures(t *testing.T) {
 	r := New(nil, 1, nil)
 	counts := make(slotCounters)
 	refused := errors.New("refused")
-	if sources, err := r.Add([]probe.Hook{&seat{names: []string{"a"}, failed: refused}}, []int{0}, 1, counts.read, noEnd); !errors.Is(err, refused) || sources != nil {
+	if sources, err := r.Add([]probe.Hook{&seat{names: []string{"a"}, failed: refused}}, []int{0}, Coming{Arrival: 1}, counts.read, noEnd); !errors.Is(err, refused) || sources != nil {
 		t.Errorf("sources %v, %v", sources, err)
 	}
 	if _, came := r.Tenant(0); came > 0 || len(r.Sources()) > 0 {
 		t.Errorf("sources %v", r.Sources())
 	}
-	sources, err := r.Add([]probe.Hook{&seat{names: []string{"a"}}, &seat{names: []string{"b"}, failed: refused}}, []int{0, 1}, 1, counts.read, noEnd)
+	sources, err := r.Add([]probe.Hook{&seat{names: []string{"a"}}, &seat{names: []string{"b"}, failed: refused}}, []int{0, 1}, Coming{Arrival: 1}, counts.read, noEnd)
 	if !errors.Is(err, refused) || len(sources) != 2 {
 		t.Fatalf("sources %v, %v", sources, err)
 	}
@@ -146,7 +146,7 @@ func TestRosterFailures(t *testing.T) {
 	}
 	// One that goes right after its program was attached has seen packets, and its records come.
 	brief := &seat{names: []string{"brief"}, failed: refused, attaching: func() { counts.add(3, 2, 1) }}
-	if sources, err = r.Add([]probe.Hook{brief}, []int{3}, 1, counts.read, noEnd); !errors.Is(err, refused) || len(sources) != 1 {
+	if sources, err = r.Add([]probe.Hook{brief}, []int{3}, Coming{Arrival: 1}, counts.read, noEnd); !errors.Is(err, refused) || len(sources) != 1 {
 		t.Fatalf("sources %v, %v", sources, err)
 	}
 	if source, came := r.Tenant(3); came == 0 || source != sources[0] {
@@ -167,7 +167,7 @@ func TestRosterUnread(t *testing.T) {
 	l := account.NewLedger(2, 0)
 	var sources []int
 	for i := range 2 {
-		own, err := r.Add([]probe.Hook{&seat{names: []string{"a"}}}, []int{i}, 1, counts.read, noEnd)
+		own, err := r.Add([]probe.Hook{&seat{names: []string{"a"}}}, []int{i}, Coming{Arrival: 1}, counts.read, noEnd)
 		testnet.Must(t, err)
 		sources = append(sources, own...)
 		counts.add(i, uint64(7+3*i), uint64(7+3*i))
@@ -211,7 +211,7 @@ func TestRosterDay(t *testing.T) {
 		hooks := []probe.Hook{&seat{names: []string{"a"}}}
 		taken, err := r.Reserve(hooks)
 		testnet.Must(t, err)
-		own, err := r.Add(hooks, taken, 1, counts.read, noEnd)
+		own, err := r.Add(hooks, taken, Coming{Arrival: 1}, counts.read, noEnd)
 		testnet.Must(t, err)
 		sources, numbers = append(sources, own...), append(numbers, taken...)
 		counts.add(taken[0], 1, 1)
@@ -289,7 +289,7 @@ func TestRosterWhileAttaching(t *testing.T) {
 	testnet.Must(t, err)
 	added := make(chan error)
 	go func() {
-		_, err := r.Add(hooks, numbers, 1, counts.read, noEnd)
+		_, err := r.Add(hooks, numbers, Coming{Arrival: 1}, counts.read, noEnd)
 		added <- err
 	}()
 	<-begun

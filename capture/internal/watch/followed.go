@@ -21,8 +21,9 @@ import (
 // followPause is the minimum time between two lookups of interfaces that have come.
 const followPause = 50 * time.Millisecond
 
-// Followed are the interfaces that a session with Options.Patterns or GiveWay has found. Only one
-// goroutine at a time may call its methods.
+// Followed are the interfaces of a session whose sources come and go: with Options.Patterns or
+// GiveWay the interfaces that it has found, with FilterChanges alone those that were named. Only
+// one goroutine at a time may call its methods.
 type Followed struct {
 	Options *probe.Options
 	Roster  *roster.Roster
@@ -32,7 +33,7 @@ type Followed struct {
 	Passed  *atomic.Int64 // how far the reader has read, in CLOCK_MONOTONIC ns
 	Hooks   *Hooks        // the hooks of these interfaces: all hooks of the session
 
-	finder  *xdp.Discovery
+	finder  *xdp.Discovery // nil = no interface comes or goes
 	all     []*captured
 	Refused xdp.Refusals // the interfaces that could not be captured, and why
 	yielded *yielded     // nil unless the session gives way
@@ -47,17 +48,21 @@ type captured struct {
 	gone    bool  // the hooks are detached
 }
 
-// OpenFollowed begins to listen for interfaces that come, and for programs of others that are
-// refused if the session gives way. The caller closes the returned value, even after an error.
-func OpenFollowed(f Followed, givesWay bool) (*Followed, error) {
+// OpenFollowed begins to listen for interfaces, if they come and go, and for programs of others
+// that are refused if the session gives way. The caller closes the returned value, even after an
+// error.
+func OpenFollowed(f Followed, comes, givesWay bool) (*Followed, error) {
 	if err := f.Options.Compile(new(probe.Point)); err != nil {
 		return nil, err
+	}
+	f.Refused = make(xdp.Refusals)
+	if !comes {
+		return &f, nil
 	}
 	var err error
 	if f.finder, err = xdp.OpenDiscovery(); err != nil {
 		return nil, err
 	}
-	f.Refused = make(xdp.Refusals)
 	if givesWay {
 		f.yielded, err = openYielded()
 	}
@@ -70,6 +75,15 @@ func (f *Followed) StartFirst() error {
 	first, err := f.Options.NamedInterfaces()
 	if err != nil {
 		return err
+	}
+	if f.finder == nil {
+		probe.LowestFirst(first, func(ifi xdp.Interface) int { return ifi.Index })
+		for _, ifi := range first {
+			if err := f.start(ifi); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	named := make(map[int]bool)
 	for _, ifi := range first {
@@ -113,7 +127,7 @@ func (f *Followed) StartFirst() error {
 
 // Close ends the search for interfaces. It does not detach hooks.
 func (f *Followed) Close() error {
-	if f == nil {
+	if f == nil || f.finder == nil {
 		return nil
 	}
 	f.yielded.close()
@@ -194,7 +208,7 @@ var errNoEthernet = errors.New("packets without an Ethernet header are not under
 // a program below, because detaching would not help then.
 func (f *Followed) start(ifi xdp.Interface) error {
 	err := f.startOnce(ifi)
-	if errors.Is(err, xdp.ErrBelow) {
+	if errors.Is(err, xdp.ErrBelow) && f.finder != nil {
 		err = f.startBelow(ifi, err)
 	}
 	if err != nil && xdp.HasGone(ifi.Index) {
@@ -243,7 +257,7 @@ func (f *Followed) startOnce(ifi xdp.Interface) error {
 		err = f.load(one)
 	}
 	if err == nil {
-		one.sources, err = f.Roster.Add(one.hooks, one.numbers, f.Sampler.Arrival, f.Sampler.Counted, f.Sampler.EndAll)
+		one.sources, err = f.Roster.Add(one.hooks, one.numbers, f.coming(), f.Sampler.Counted, f.Sampler.EndAll)
 	}
 	switch {
 	case err == nil:
@@ -258,22 +272,38 @@ func (f *Followed) startOnce(ifi xdp.Interface) error {
 	return err
 }
 
+// coming is what the sources that come now have in common.
+func (f *Followed) coming() roster.Coming {
+	c := roster.Coming{Arrival: f.Sampler.Arrival}
+	if f.Options.FilterChanges {
+		c.Filter = f.Options.Filter
+	}
+	return c
+}
+
 // load loads the programs for an interface.
 func (f *Followed) load(one *captured) (err error) {
 	f.Sampler.Arrival++
-	if one.numbers, err = f.Roster.Reserve(one.hooks); err != nil {
-		return err
+	one.numbers, err = f.loadAs(one.hooks, func(i int, first, index uint32) error { return one.hooks[i].Load(f.Sampler, first, index) })
+	return err
+}
+
+// loadAs calls load for each hook of an interface, with the first slot and the number that it gets.
+// The caller frees the numbers, even after an error.
+func (f *Followed) loadAs(hooks []probe.Hook, load func(i int, first, index uint32) error) (numbers []int, err error) {
+	if numbers, err = f.Roster.Reserve(hooks); err != nil {
+		return nil, err
 	}
-	for i, h := range one.hooks {
-		number := one.numbers[i]
-		if err := f.Sampler.PrepareSlots(number, f.Roster.Slots(number), f.Roster.NoteLost); err != nil {
-			return err
+	for i, number := range numbers {
+		slots := f.Roster.Slots(number)
+		if err := f.Sampler.PrepareSlots(number, slots, f.Roster.NoteLost); err != nil {
+			return numbers, err
 		}
-		if err := h.Load(f.Sampler, uint32(f.Roster.Slots(number)[0]), uint32(number)); err != nil {
-			return err
+		if err := load(i, uint32(slots[0]), uint32(number)); err != nil {
+			return numbers, err
 		}
 	}
-	return nil
+	return numbers, nil
 }
 
 // isOwn reports whether an XDP program is the session's own.

@@ -49,6 +49,7 @@ type Watch struct {
 	seeing     []probe.Hook // the hooks that still see packets
 	isHome     bool         // its goroutine is in the session's network namespace
 	quit, Done chan struct{}
+	orders     chan order
 }
 
 // Options are the objects that a watch checks, and the functions that it calls.
@@ -64,12 +65,15 @@ type Options struct {
 
 // New returns a watch. It begins with Start or Look.
 func New(o Options) *Watch {
-	w := &Watch{Options: o, seeing: o.Hooks.All, quit: make(chan struct{}), Done: make(chan struct{})}
-	if w.Followed != nil {
+	w := &Watch{Options: o, seeing: o.Hooks.All, quit: make(chan struct{}), Done: make(chan struct{}), orders: make(chan order)}
+	if w.comes() {
 		w.seeing = nil // Followed checks the hooks with their interfaces
 	}
 	return w
 }
+
+// comes reports whether interfaces come and go.
+func (w *Watch) comes() bool { return w.Followed != nil && w.Followed.finder != nil }
 
 // Start looks regularly, in a goroutine.
 func (w *Watch) Start() error {
@@ -98,7 +102,7 @@ func (w *Watch) keep() {
 	defer ticker.Stop()
 	var changes <-chan struct{} // nil without Followed
 	var refused <-chan attach.Refusal
-	if w.Followed != nil {
+	if w.comes() {
 		changes = w.Followed.finder.Changed
 		if y := w.Followed.yielded; y != nil {
 			refused = y.refused
@@ -111,14 +115,20 @@ func (w *Watch) keep() {
 		case <-w.quit:
 			return
 		case <-ticker.C:
-			if w.Followed != nil {
+			switch {
+			case w.comes():
 				w.Followed.follow(true)
 				w.Followed.traceOthers()
-			} else {
+			default:
 				w.checkHooks()
+				if w.Followed != nil {
+					w.Hooks.WhileAttached(w.Followed.retire)
+				}
 			}
 			probe.MeasureClocks(w.Roster.Cards(), w.Notice)
 			w.attachAgain(w.Witness.Look())
+		case o := <-w.orders:
+			o.done <- w.Followed.setFilter(o.filter)
 		case r := <-refused:
 			w.Followed.giveWay(r)
 		case <-rested:

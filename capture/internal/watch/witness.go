@@ -146,7 +146,7 @@ func (w *Witness) seen() (sources map[int]*packet.Source, seen map[int]uint64) {
 			sources[i] = &src
 		}
 	}
-	for _, i := range w.gone(false) {
+	for _, i := range w.gone(true) {
 		delete(sources, i)
 	}
 	accounts, err := w.counted()

@@ -31,6 +31,7 @@ func (r *captureRun) writeAccounts(all []capture.Accounts, what string) {
 	}
 	total := all[0].Total()
 	writeCounts(r.text, total, what)
+	r.writeFilters(all[0])
 	r.writeSeries(all)
 	if why := r.afterEnd(&total); why != "" {
 		frame.Say(r.text, "the %s not sampled came after %s", frame.Packets(total.NotSampled), why)

@@ -121,8 +121,10 @@ func (o *Options) packetFlags() []frame.Flag {
 				{Word: "", Label: "as they enter the program"}, {Word: "exit", Label: "as they leave the program"}}}},
 	}
 	flags = append(flags, o.filter.Flags()...)
-	return append(flags, frame.Flag{Name: "vlan-restore", Value: &o.vlanRestore, Default: "true",
-		Help: "put back the VLAN tags that the card takes off packets, where its driver reports them"})
+	return append(flags, frame.Flag{Name: "reload-filter", Value: &o.session.FilterChanges,
+		Help: "let SIGHUP read the file of -F again, and filter by what it says then, without missing a packet; the capture keeps the right to load programs"},
+		frame.Flag{Name: "vlan-restore", Value: &o.vlanRestore, Default: "true",
+			Help: "put back the VLAN tags that the card takes off packets, where its driver reports them"})
 }
 
 func (o *Options) amountFlags() []frame.Flag {

@@ -155,6 +155,8 @@ func TestEveryFlag(t *testing.T) {
 			args = append(args, "-i", "any")
 		case "fragments":
 			args = append(args, "-i", "none0", "port 53")
+		case "reload-filter":
+			args = append(args, "-i", "none0", "-F", os.DevNull)
 		case "reason":
 			args = append(args, "-i", "none0", "--drops")
 		case "file-count":

@@ -78,6 +78,14 @@ func (p *predecessors) divide(accounts capture.Accounts, sources []capture.Sourc
 	return own, past
 }
 
+// form is the form of the accounts now.
+func (r *captureRun) form() func(forms) capture.Account {
+	if r.accounts != nil {
+		return end
+	}
+	return now
+}
+
 func now(f forms) capture.Account { return f.now }
 
 func end(f forms) capture.Account { return f.end }

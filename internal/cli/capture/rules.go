@@ -72,6 +72,11 @@ var rules = []rule{
 	{givingWay, func(o *Options) bool { return o.session.GiveWay },
 		"--give-way and --%s: this flag keeps a capture at one hook: omit it, or --give-way"},
 
+	{[]string{"reload-filter"}, func(o *Options) bool { return o.filter.File == "" || o.filter.File == "-" },
+		"--reload-filter reads the file of -F again: give the filter as -F FILE"},
+	{refiltering, func(o *Options) bool { return o.session.FilterChanges },
+		"--reload-filter and --%s: with this flag a capture keeps the filter that it begins with: omit one of them"},
+
 	{receiving, func(o *Options) bool { return strings.EqualFold(o.directionName, "out") },
 		"-Q out and --%s: this flag is for received packets: omit it, or say -Q inout"},
 
@@ -101,6 +106,9 @@ var ofPrograms = []string{"stats", "latency"}
 
 // pastXDP are flags about packets at XDP.
 var pastXDP = append(capture.FlagsWithout(capture.PastXDP), ofPrograms...)
+
+// refiltering are flags about programs whose filter stays.
+var refiltering = capture.FlagsWithout(capture.Refiltering)
 
 // givingWay are flags about one hook that stays.
 var givingWay = capture.FlagsWithout(capture.GivingWay)

@@ -204,7 +204,7 @@ func (r *captureRun) enterSandbox() error {
 			box.Work = append(box.Work, privilege.Tracing) // the ring of a CPU that comes online
 		}
 	}
-	if r.o.follows() || r.o.session.GiveWay {
+	if r.o.follows() || r.o.session.GiveWay || r.o.session.FilterChanges {
 		r.o.Sandbox.KeepAttaching()
 	}
 	return r.o.Sandbox.Enter(r.notices.add, made...)
@@ -270,7 +270,7 @@ func (r *captureRun) reporter() *reporter {
 // sandboxNeeds permits what the capture does later: reading the kernel's files, and what its
 // outputs need.
 func (c *Options) sandboxNeeds(box *privilege.Sandbox) {
-	box.Work, box.Readable = []privilege.Work{privilege.BPF}, slices.Concat(frame.KernelFiles, c.filter.Sets.Directories())
+	box.Work, box.Readable = []privilege.Work{privilege.BPF}, slices.Concat(frame.KernelFiles, c.readsAgain())
 	if c.listen != "" {
 		box.Work = append(box.Work, privilege.Accepting)
 	}

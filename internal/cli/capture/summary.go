@@ -36,7 +36,9 @@ type SourceSummary struct {
 	Program   string `json:"program,omitempty"`
 	ProgramID uint32 `json:"program_id,omitempty"`
 
-	Gone  bool       `json:"gone,omitempty"`  // the interface has gone, and the account is final
+	Filter string `json:"filter,omitempty"` // with --reload-filter: the one that chose its packets
+
+	Gone  bool       `json:"gone,omitempty"`  // the interface or the filter has gone, and the account is final
 	Clock *clockKeys `json:"clock,omitempty"` // the card's
 	AccountKeys
 }
@@ -82,7 +84,7 @@ func newSourceSummary(src *capture.Source, a capture.Account) SourceSummary {
 	case capture.Ingress, capture.Egress:
 		s.Mode = src.Attached
 	}
-	s.Program, s.ProgramID = src.Target.Name, src.Target.ID
+	s.Program, s.ProgramID, s.Filter = src.Target.Name, src.Target.ID, src.Filter
 	return s
 }
 
@@ -99,11 +101,7 @@ func (r *captureRun) printSummary(all []capture.Accounts, failed error) error {
 		s.Transport = r.session.Options().Transport.String()
 		sources := r.session.Sources()
 		clocks, gone := r.session.CardClocks(), r.session.Gone()
-		form := now
-		if r.accounts != nil {
-			form = end
-		}
-		own, past := r.divide(accounts, sources, form)
+		own, past := r.divide(accounts, sources, r.form())
 		if past.Sources > 0 {
 			s.Earlier = &past
 		}

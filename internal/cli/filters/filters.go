@@ -95,11 +95,9 @@ func (o *Options) Read(ctx context.Context) (err error) {
 	case o.ebpf && o.Dump == 0:
 		return errors.New("--ebpf goes with -d")
 	case o.File != "":
-		text, err := frame.ReadInput(ctx, o.File)
-		if err != nil {
-			return fmt.Errorf("-F: read the filter expression: %w", err)
+		if o.Text, err = o.ReadFile(ctx); err != nil {
+			return err
 		}
-		o.Text = strings.TrimSpace(withoutComments(string(text)))
 	case o.ProgramFile != "":
 		text, err := frame.ReadInput(ctx, o.ProgramFile)
 		if err != nil {
@@ -114,6 +112,15 @@ func (o *Options) Read(ctx context.Context) (err error) {
 		o.Text = strings.Join(o.Words, " ")
 	}
 	return nil
+}
+
+// ReadFile reads the expression in the file of -F.
+func (o *Options) ReadFile(ctx context.Context) (expression string, err error) {
+	text, err := frame.ReadInput(ctx, o.File)
+	if err != nil {
+		return "", fmt.Errorf("-F: read the filter expression: %w", err)
+	}
+	return strings.TrimSpace(withoutComments(string(text))), nil
 }
 
 // Warn tells the user of a filter that probably means something else than meant.

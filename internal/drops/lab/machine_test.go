@@ -44,7 +44,7 @@ func TestCausesOfMachine(t *testing.T) {
 		t.Skip("changes settings of the machine: `make test-kernels` runs it")
 	}
 	for _, c := range ofMachine {
-		t.Run(c.name, func(t *testing.T) { newLab(t, &c).check() })
+		t.Run(c.name, func(t *testing.T) { c.bringAbout(t) })
 	}
 }
 

@@ -12,7 +12,7 @@ type row struct {
 // many.
 var quick = []row{
 	// What programs return, record and count, and where they are attached.
-	{pkg: "capture", tests: `TestEveryHook TestSets TestRedirectedByTC TestProgram TestProgramLost TestInstructions TestTransports TestStackDrops`},
+	{pkg: "capture", tests: `TestEveryHook TestSetFilter TestRedirectedByTC TestProgram TestProgramLost TestInstructions TestTransports TestStackDrops`},
 	{pkg: "internal/meter", tests: `TestActions TestReasons TestProtocols TestLatencyTraced TestExceptions`},
 	{pkg: "internal/drops", tests: `TestLab`},
 	{pkg: "filter/ebpf", tests: `TestInlineCalls TestReplace`},
@@ -62,7 +62,7 @@ var more = []row{
 	{pkg: "capture", tests: `TestAlarm TestAlarmUnsure TestSilence TestInterrupted TestImmediate TestFilling
 		TestOpenChoosesRingsAgain TestRingsLater TestLossWithoutRing TestLossAtEnd TestSecondSession
 		TestBlindFromTheBeginning TestTracedHead TestPacketInsideAtEnd
-		TestEntryWithoutExit TestEntryInSeveralBuffers`},
+		TestEntryWithoutExit TestEntryInSeveralBuffers TestSets`},
 	{pkg: "capture/internal/ring", tests: `TestRingAlarm TestRingInterrupted TestRingLateCPU
 		TestRingExchange TestPerfRing TestPerfTransportCPUs TestSharedRing TestTransportAuto
 		TestRingsGone`},

@@ -1,0 +1,110 @@
+package probe
+
+import (
+	"github.com/cilium/ebpf"
+
+	"github.com/xdpcap/xdpcap/capture/internal/kernel"
+	"github.com/xdpcap/xdpcap/capture/packet"
+	"github.com/xdpcap/xdpcap/internal/attach"
+	"github.com/xdpcap/xdpcap/internal/xdp"
+)
+
+// An Exchanger is a hook whose filter can be exchanged while it is attached. Each packet is seen by
+// the programs with one of both filters, never by both.
+type Exchanger interface {
+	Hook
+	// Prepare loads the programs with the filters of a point. first and index are as in Load.
+	Prepare(k *Sampler, p Point, first, index uint32) error
+	// Exchange lets them run in the place of those that are attached. Sources then returns their
+	// sources. After an error the former ones still run.
+	Exchange(k *Sampler) error
+	// Discard releases what Prepare has loaded, unless Exchange has taken it over.
+	Discard() error
+}
+
+// An ownHook is the common part of hooks with a program of ours that the kernel can exchange for
+// another one at once.
+type ownHook struct {
+	interfaceHook
+	next       *ebpf.Program // of Prepare; nil = none
+	nextFilter attach.Filter
+}
+
+func newOwnHook(ifi xdp.Interface, f attach.Filter, at packet.Hook) ownHook {
+	return ownHook{interfaceHook: newInterfaceHook(ifi, f, at)}
+}
+
+// Exchange implements Exchanger.
+func (h *ownHook) Exchange(*Sampler) error {
+	now, err := identify(h.next)
+	if err != nil {
+		return err
+	}
+	if err := h.attached.Replace(h.next); err != nil {
+		return err
+	}
+	former := h.Programs[0]
+	h.Source.Sampler, h.Programs[0], h.filter, h.next = now, h.next, h.nextFilter, nil
+	return former.Close()
+}
+
+// Discard implements Exchanger.
+func (h *ownHook) Discard() error {
+	err := closePrograms(h.next)
+	h.next = nil
+	return err
+}
+
+// Prepare implements Exchanger.
+func (h *TraceHook) Prepare(k *Sampler, p Point, first, index uint32) (err error) {
+	next := *h
+	next.fentry, next.fexit, next.replaces = nil, nil, &h.index
+	if next.filter = p.Filter; next.target.place() == packet.AtTCEgress {
+		next.filter = p.Sent
+	}
+	next.entry, next.exit = clone(h.entry), clone(h.exit)
+	h.next = &next
+	return next.Load(k, first, index)
+}
+
+func clone(src *packet.Source) *packet.Source {
+	if src == nil {
+		return nil
+	}
+	own := *src
+	return &own
+}
+
+// Exchange implements Exchanger. Between the entry and the exit of the traced program no packet
+// changes from one filter to the other.
+func (h *TraceHook) Exchange(k *Sampler) error {
+	next := h.next
+	if err := k.setGate(next.index, kernel.SamplerGateWAITING); err != nil {
+		return err
+	}
+	replace := func() error {
+		if err := k.setGate(next.index, kernel.SamplerGateREPLACING); err != nil {
+			return err
+		}
+		return k.barrier.Wait() // until the former tracers have seen the exits of their packets
+	}
+	if err := h.attached.ReplaceTracers(h.target.Target, replace, next.Tracers()...); err != nil {
+		return err
+	}
+	if err := k.setGate(next.index, kernel.SamplerGateOPEN); err != nil {
+		return err
+	}
+	former := h.Tracers()
+	h.fentry, h.fexit, h.entry, h.exit, h.filter, h.index, h.next = next.fentry, next.fexit, next.entry, next.exit, next.filter, next.index, nil
+	return closePrograms(former...)
+}
+
+// Discard implements Exchanger.
+func (h *TraceHook) Discard() error {
+	if h.next == nil {
+		return nil
+	}
+	err := closePrograms(h.next.fentry, h.next.fexit)
+	h.next = nil
+	return err
+}

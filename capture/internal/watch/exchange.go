@@ -1,0 +1,120 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
+)
+
+// An order is a filter that replaces the one that runs.
+type order struct {
+	filter string
+	done   chan error
+}
+
+// SetFilter replaces the filter at all hooks: see Followed.setFilter. Any goroutine may call it.
+func (w *Watch) SetFilter(expression string) error {
+	o := order{expression, make(chan error, 1)}
+	select {
+	case w.orders <- o:
+		return <-o.done
+	case <-w.Done:
+		return os.ErrClosed
+	}
+}
+
+// A change is an interface whose programs with the next filter are loaded.
+type change struct {
+	*captured
+	point   probe.Point // with that filter
+	numbers []int       // that its hooks get
+}
+
+// setFilter replaces the filter at all hooks. Each packet meets one of both filters. If it cannot
+// be compiled or loaded for one of the interfaces, all keep theirs. Packets that have met the
+// former filter are those of sources that go now, and the others of sources that come.
+func (f *Followed) setFilter(expression string) error {
+	next := *f.Options
+	next.Filter, next.FilterProgram = expression, nil
+	if err := next.Compile(new(probe.Point)); err != nil {
+		return stays(err)
+	}
+	var changes []*change
+	for _, one := range f.all { // to look up names may take long
+		if one.gone {
+			continue
+		}
+		c := &change{captured: one, point: probe.Point{Interface: one.ifi}}
+		if err := next.Compile(&c.point); err != nil {
+			return stays(err)
+		}
+		changes = append(changes, c)
+	}
+	err := os.ErrClosed
+	f.Hooks.WhileAttached(func() { err = f.exchange(changes, &next) })
+	return err
+}
+
+func (f *Followed) exchange(changes []*change, next *probe.Options) error {
+	f.Sampler.Arrival++
+	for i, c := range changes {
+		if err := f.prepare(c); err != nil {
+			for _, c := range changes[:i+1] {
+				f.Roster.Free(c.numbers)
+				err = errors.Join(err, c.discard())
+			}
+			return stays(err)
+		}
+	}
+	f.Options.Filter, f.Options.FilterProgram = next.Filter, nil
+	former := &captured{gone: true}
+	var errs []error
+	for _, c := range changes {
+		if err := f.makeChange(c, former); err != nil {
+			errs = append(errs, fmt.Errorf("%s keeps the former filter: %w", c.ifi.Name, err), c.discard())
+		}
+	}
+	f.all = append(f.all, former)
+	return errors.Join(append(errs, f.Sampler.AwaitEnd(), f.noteStopped(former))...)
+}
+
+// stays is an error after which all hooks keep their filter.
+func stays(err error) error { return fmt.Errorf("%w: the former filter stays", err) }
+
+// prepare loads the programs of an interface with the next filter.
+func (f *Followed) prepare(c *change) (err error) {
+	c.numbers, err = f.loadAs(c.hooks, func(i int, first, index uint32) error {
+		return c.hooks[i].(probe.Exchanger).Prepare(f.Sampler, c.point, first, index)
+	})
+	return err
+}
+
+// makeChange lets the programs with the next filter run. The numbers and sources of the hooks
+// become those of former.
+func (f *Followed) makeChange(c *change, former *captured) error {
+	own := c.sources // of the hooks to come
+	for i, h := range c.hooks {
+		now := own[:len(h.Sources())]
+		own = own[len(now):]
+		sources, err := f.Roster.Exchange(h, c.numbers[i], f.coming(), f.Sampler.Counted, func() error { return h.(probe.Exchanger).Exchange(f.Sampler) })
+		if err != nil {
+			f.Roster.Free(c.numbers[i:])
+			return err
+		}
+		former.numbers, former.sources = append(former.numbers, c.captured.numbers[i]), append(former.sources, now...)
+		c.captured.numbers[i] = c.numbers[i]
+		copy(now, sources)
+	}
+	return nil
+}
+
+// discard releases programs that were not attached.
+func (c *change) discard() error {
+	var errs []error
+	for _, h := range c.hooks {
+		errs = append(errs, h.(probe.Exchanger).Discard())
+	}
+	return errors.Join(errs...)
+}

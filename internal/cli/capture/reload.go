@@ -1,0 +1,107 @@
+package capture
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/filter/set"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
+)
+
+// reloadOnHangup lets SIGHUP read the files of the sets again, and with --reload-filter that of the
+// filter, until the returned function is called. It changes nothing where nothing can be read
+// again.
+func (r *captureRun) reloadOnHangup() (stop func()) {
+	all := slices.DeleteFunc(slices.Clone(r.o.filter.Sets), func(s *set.Set) bool { return !s.CanReload() })
+	if len(all) == 0 && !r.o.session.FilterChanges {
+		return func() {}
+	}
+	for _, s := range all {
+		r.noteUnreadable("set "+s.Name(), s.Path())
+	}
+	if r.o.session.FilterChanges {
+		r.noteUnreadable("-F", r.o.filter.File)
+	}
+	return r.o.Process.ReloadOnHangup(func() {
+		for _, s := range all {
+			added, deleted, err := s.Reload()
+			if err == nil {
+				err = fmt.Errorf("set %s: read %s again: %d added, %d deleted", s.Name(), s.Path(), added, deleted)
+			}
+			r.notices.add(err)
+		}
+		if r.o.session.FilterChanges {
+			r.notices.add(r.reloadFilter())
+		}
+	})
+}
+
+// noteUnreadable gives a notice if the user that the process has become cannot read a file.
+func (r *captureRun) noteUnreadable(what, path string) {
+	f, err := os.Open(path)
+	if err != nil {
+		r.notices.add(fmt.Errorf("%s: SIGHUP will not read it again: %w", what, err))
+		return
+	}
+	f.Close() // only read
+}
+
+// reloadFilter lets the capture go on with what the file of -F says now, and returns a notice.
+func (r *captureRun) reloadFilter() error {
+	expression, err := r.o.filter.ReadFile(r.o.Process.Signalled())
+	if err == nil {
+		err = r.session.SetFilter(expression)
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("read %s again: the filter is %s from now on", r.o.filter.File, orEvery(expression))
+}
+
+// orEvery is a filter for a message.
+func orEvery(expression string) string {
+	if expression == "" {
+		return "none"
+	}
+	return fmt.Sprintf("%q", expression)
+}
+
+// writeFilters prints what has become of the packets under each filter, if there were several.
+func (r *captureRun) writeFilters(accounts capture.Accounts) {
+	if !r.o.session.FilterChanges {
+		return
+	}
+	sources := r.session.Sources()
+	own, past := r.divide(accounts, sources, r.form())
+	var filters []string // in the order in which they came
+	sums := make(map[string]*capture.Account)
+	order := slices.Clone(sources)
+	slices.SortStableFunc(order, func(a, b capture.Source) int { return a.Came - b.Came })
+	for _, src := range order {
+		if sums[src.Filter] == nil {
+			filters, sums[src.Filter] = append(filters, src.Filter), new(capture.Account)
+		}
+		sums[src.Filter].Add(own.Of(src.Place))
+	}
+	if len(filters) < 2 && past.Sources == 0 {
+		return
+	}
+	for _, f := range filters {
+		frame.Say(r.text, "under the filter %s: %s", orEvery(f), sums[f].Equation())
+	}
+	if past.Sources > 0 {
+		frame.Say(r.text, "under filters before those: %s", past.Equation())
+	}
+}
+
+// readsAgain are the directories of files that SIGHUP reads again.
+func (o *Options) readsAgain() []string {
+	all := o.filter.Sets.Directories()
+	if o.session.FilterChanges {
+		all = append(all, filepath.Dir(o.filter.File))
+	}
+	return all
+}
