@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -63,11 +64,21 @@ func testSetFilter(t *testing.T, traced bool, o capture.Options, hooks int) {
 		exchanges = 5
 	}
 	var stop atomic.Bool
-	sent := make(chan uint64)
+	defer stop.Store(true)
+	sent := make(chan uint64, 1)
 	sender := testnet.MustSender(t, pair)
 	go func() {
+		runtime.LockOSThread() // for good: packets that are sent on two CPUs may overtake each other
+		var one unix.CPUSet
+		one.Set(0)
+		if err := unix.SchedSetaffinity(0, &one); err != nil {
+			t.Error(err)
+		}
 		i := uint64(0)
 		for ; !stop.Load(); i++ {
+			for i%1000 == 0 && unread(t, s) > 10_000 { // the rings have room for many more
+				time.Sleep(time.Millisecond)
+			}
 			err := sender.Send(numbered(i))
 			for errors.Is(err, unix.ENOBUFS) { // the queue of the veth is full
 				time.Sleep(time.Millisecond)
@@ -114,8 +125,11 @@ func testSetFilter(t *testing.T, traced bool, o capture.Options, hooks int) {
 		t.Errorf("%d sources, of which %d have gone, want %d", len(accounts), len(s.Gone()), want)
 	}
 	checkNumbers(t, s.Sources(), got)
-	if err := s.SetFilter("udp"); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("after the end: %v", err)
+	for range 2 {
+		if err := s.SetFilter("udp"); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("after the end: %v", err)
+		}
+		must(t, s.Close())
 	}
 }
 
@@ -123,6 +137,15 @@ func seen(t *testing.T, s *capture.Session) uint64 {
 	accounts, err := s.Accounts()
 	must(t, err)
 	return accounts.Total().Seen
+}
+
+// unread returns how many packets are in the rings.
+func unread(t *testing.T, s *capture.Session) uint64 {
+	accounts, err := s.Accounts()
+	if err != nil {
+		t.Error(err)
+	}
+	return accounts.Total().Pending()
 }
 
 // numbersBySource returns the numbers of the packets that a session captures.

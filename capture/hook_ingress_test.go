@@ -1,6 +1,7 @@
 package capture_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -167,15 +168,17 @@ func TestAtAuto(t *testing.T) {
 		name    string
 		options capture.Options
 		traced  bool
+		bare    bool // a program without BTF runs, which no kernel can trace
 		qdisc   bool // ingress
 		want    capture.Hook
 	}{
-		{"veth", capture.Options{}, false, false, capture.Ingress},
-		{"an option of XDP", capture.Options{Sink: true}, false, false, capture.XDP},
-		{"a mode", capture.Options{Mode: capture.Native}, false, false, capture.XDP},
-		{"a program", capture.Options{}, true, false, capture.Entry},
-		{"another qdisc", capture.Options{}, false, true, besideIngress},
-		{"patterns", capture.Options{Patterns: []string{"*"}, Except: []string{"lo"}}, false, false, capture.Ingress},
+		{"veth", capture.Options{}, false, false, false, capture.Ingress},
+		{"an option of XDP", capture.Options{Sink: true}, false, false, false, capture.XDP},
+		{"a mode", capture.Options{Mode: capture.Native}, false, false, false, capture.XDP},
+		{"a program", capture.Options{}, true, false, false, capture.Entry},
+		{"a program that cannot be traced", capture.Options{}, false, true, false, capture.Ingress},
+		{"another qdisc", capture.Options{}, false, false, true, besideIngress},
+		{"patterns", capture.Options{Patterns: []string{"*"}, Except: []string{"lo"}}, false, false, false, capture.Ingress},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -186,7 +189,13 @@ func TestAtAuto(t *testing.T) {
 				capture.Must(t, err)
 				defer target.Close()
 			}
-			o := test.options
+			if test.bare {
+				r, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Pass, testnet.ReceiverOptions{})
+				capture.Must(t, err)
+				defer r.Close()
+			}
+			o, noticed := test.options, ""
+			o.Notice = func(err error) { noticed += err.Error() }
 			if o.At = capture.AtAuto; o.Patterns == nil {
 				o.Interfaces = []string{pair.RxName}
 			}
@@ -201,6 +210,9 @@ func TestAtAuto(t *testing.T) {
 				}
 				defer s.Close()
 				capture.Same(t, test.want, s.Sources()[0].Hook)
+				if told := strings.Contains(noticed, "is captured behind it, at tc ingress: XDP program receiver (id "); told != test.bare {
+					t.Errorf("notices: %s", noticed)
+				}
 				return nil
 			}))
 		})

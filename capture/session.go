@@ -341,6 +341,6 @@ func (s *Session) Close() error {
 	}
 	s.followed.Close()
 	s.witness.Close()
-	s.hooks.All, s.watch, s.loss, s.followed, s.reader.Err = nil, nil, nil, nil, os.ErrClosed
+	s.hooks.All, s.loss, s.followed, s.reader.Err = nil, nil, nil, os.ErrClosed
 	return errors.Join(errs...)
 }

@@ -100,10 +100,19 @@ func (o *Options) isPastXDP(p Point) bool {
 	if p.Yielded {
 		return len(p.Interface.Programs) == 0 || WhyUntraceable(p.Interface) != nil
 	}
-	if o.At != AtAuto {
+	switch {
+	case o.At != AtAuto:
 		return o.At == AtIngress
+	case o.NeedsXDP:
+		return false
+	case !o.isTraced(p):
+		return support.PrefersTC(p.Interface)
 	}
-	return !o.NeedsXDP && !o.isTraced(p) && support.PrefersTC(p.Interface)
+	why := WhyUntraceable(p.Interface)
+	if why != nil {
+		o.Notice(fmt.Errorf("%s runs XDP program %v, and is captured behind it, at tc ingress: %w", p.Interface.Name, p.Interface.Programs[0], why))
+	}
+	return why != nil
 }
 
 // OrPastXDP makes an error of attaching at XDP an xdp.ErrNotAtXDP if AtIngress is possible there.

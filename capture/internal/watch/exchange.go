@@ -28,8 +28,8 @@ func (w *Watch) SetFilter(expression string) error {
 // A change is an interface whose programs with the next filter are loaded.
 type change struct {
 	*captured
-	point   probe.Point // with that filter
-	numbers []int       // that its hooks get
+	point probe.Point // with that filter
+	next  []int       // the numbers that its hooks get
 }
 
 // setFilter replaces the filter at all hooks. Each packet meets one of both filters. If it cannot
@@ -62,7 +62,7 @@ func (f *Followed) exchange(changes []*change, next *probe.Options) error {
 	for i, c := range changes {
 		if err := f.prepare(c); err != nil {
 			for _, c := range changes[:i+1] {
-				f.Roster.Free(c.numbers)
+				f.Roster.Free(c.next)
 				err = errors.Join(err, c.discard())
 			}
 			return stays(err)
@@ -85,7 +85,7 @@ func stays(err error) error { return fmt.Errorf("%w: the former filter stays", e
 
 // prepare loads the programs of an interface with the next filter.
 func (f *Followed) prepare(c *change) (err error) {
-	c.numbers, err = f.loadAs(c.hooks, func(i int, first, index uint32) error {
+	c.next, err = f.loadAs(c.hooks, func(i int, first, index uint32) error {
 		return c.hooks[i].(probe.Exchanger).Prepare(f.Sampler, c.point, first, index)
 	})
 	return err
@@ -98,13 +98,13 @@ func (f *Followed) makeChange(c *change, former *captured) error {
 	for i, h := range c.hooks {
 		now := own[:len(h.Sources())]
 		own = own[len(now):]
-		sources, err := f.Roster.Exchange(h, c.numbers[i], f.coming(), f.Sampler.Counted, func() error { return h.(probe.Exchanger).Exchange(f.Sampler) })
+		sources, err := f.Roster.Exchange(h, c.next[i], f.coming(), f.Sampler.Counted, func() error { return h.(probe.Exchanger).Exchange(f.Sampler) })
 		if err != nil {
-			f.Roster.Free(c.numbers[i:])
+			f.Roster.Free(c.next[i:])
 			return err
 		}
-		former.numbers, former.sources = append(former.numbers, c.captured.numbers[i]), append(former.sources, now...)
-		c.captured.numbers[i] = c.numbers[i]
+		former.numbers, former.sources = append(former.numbers, c.numbers[i]), append(former.sources, now...)
+		c.numbers[i] = c.next[i]
 		copy(now, sources)
 	}
 	return nil

@@ -48,6 +48,7 @@ type Watch struct {
 	Options
 	seeing     []probe.Hook // the hooks that still see packets
 	isHome     bool         // its goroutine is in the session's network namespace
+	ending     sync.Once
 	quit, Done chan struct{}
 	orders     chan order
 }
@@ -140,9 +141,9 @@ func (w *Watch) keep() {
 	}
 }
 
-// Close joins the goroutine.
+// Close joins the goroutine. It may be called again.
 func (w *Watch) Close() {
-	close(w.quit)
+	w.ending.Do(func() { close(w.quit) })
 	<-w.Done
 }
 

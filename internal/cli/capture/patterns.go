@@ -32,6 +32,11 @@ func (o *Options) pattern() string { return frame.Interfaces(o.interfaces).Patte
 // throws away at all of them, there is one program.
 func (o *Options) follows() bool { return o.pattern() != "" && !o.session.StackDrops }
 
+// attachesLater reports whether programs are loaded and attached during the capture.
+func (o *Options) attachesLater() bool {
+	return o.follows() || o.session.GiveWay || o.session.FilterChanges
+}
+
 // checkPatterns finds mistakes in patterns, and refuses them with flags that need named interfaces.
 func (o *Options) checkPatterns(given func(flag string) bool) error {
 	switch {

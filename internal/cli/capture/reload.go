@@ -97,11 +97,11 @@ func (r *captureRun) writeFilters(accounts capture.Accounts) {
 	}
 }
 
-// readsAgain are the directories of files that SIGHUP reads again.
+// readsAgain are the directories of files that are read at SIGHUP.
 func (o *Options) readsAgain() []string {
 	all := o.filter.Sets.Directories()
 	if o.session.FilterChanges {
-		all = append(all, filepath.Dir(o.filter.File))
+		all = append(all, filepath.Dir(o.filter.File), "/etc") // which has the names of ports
 	}
 	return all
 }

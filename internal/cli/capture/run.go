@@ -204,7 +204,7 @@ func (r *captureRun) enterSandbox() error {
 			box.Work = append(box.Work, privilege.Tracing) // the ring of a CPU that comes online
 		}
 	}
-	if r.o.follows() || r.o.session.GiveWay || r.o.session.FilterChanges {
+	if r.o.attachesLater() {
 		r.o.Sandbox.KeepAttaching()
 	}
 	return r.o.Sandbox.Enter(r.notices.add, made...)
@@ -247,7 +247,7 @@ func (r *captureRun) takesTurns() bool {
 	if len(r.o.Targets) != 1 || len(r.Outputs) != 1 || r.prints() || r.recorder != nil || r.exporter != nil {
 		return false
 	}
-	if r.Finished.HasCommand() || !r.o.companions.isNone() || r.o.follows() || r.o.session.GiveWay {
+	if r.Finished.HasCommand() || !r.o.companions.isNone() || r.o.attachesLater() {
 		return false
 	}
 	t := &r.o.Targets[0]
