@@ -211,7 +211,7 @@ func (m *Meter) read() (r *reading, err error) {
 	refused := m.listen.counters()
 	var came way.Counts
 	if m.way != nil {
-		// Before the losses: else a packet lost between the two readings would seem to go elsewhere.
+		// Before the losses: else a packet lost between both readings would seem to go elsewhere.
 		if came, err = m.way.Read(); err != nil {
 			return nil, err
 		}
@@ -262,7 +262,7 @@ func (m *Meter) untraced() (dropped, passed Tally, err error) {
 	return m.dropped(r), r.passed(), nil
 }
 
-// dropped returns what the XDP program has dropped, as far as a reading knows it without tracing the
+// dropped returns what the XDP program has dropped, as far as it is known without tracing the
 // program. In generic mode the stack throws away what the program dropped and what failed, such as
 // aborted packets: the failures are subtracted, which the xdp tracepoints report. In native mode
 // only the counters of some drivers have it, also together with failures.

@@ -48,8 +48,8 @@ func (s *seen) add(t *Table) *Record {
 	return r
 }
 
-// followed adds records to a table, and returns the ways that it joins them to, as text: "ab c" is a
-// packet that was seen at the places a and b, and another one at c. More signs mean:
+// followed adds records to a table, and returns the ways that it joins them to, as text: "ab c" is
+// a packet that was seen at the places a and b, and another one at c. More signs mean:
 //
 //	ab+    the packet at b is larger, and holds the one at a
 //	ab-    the packet at b is a part of the one at a

@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// The queue statistics of the netlink family "netdev", include/uapi/linux/netdev.h: the command since
-// Linux 6.9, the card's drops since 6.10.
+// The queue statistics of the netlink family "netdev", include/uapi/linux/netdev.h: the command
+// since Linux 6.9, the card's drops since 6.10.
 const (
 	qstatsGet = 12
 

@@ -193,8 +193,8 @@ func describe(l netlink.Link) Interface {
 	return ifi
 }
 
-// ProgramName returns the name of a program: "" if this process has no right to open programs, or if
-// the program is gone.
+// ProgramName returns the name of a program: "" if this process has no right to open programs, or
+// if the program is gone.
 func ProgramName(id uint32) string {
 	p, err := OpenProgram(id)
 	if err != nil {

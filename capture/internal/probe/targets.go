@@ -21,8 +21,8 @@ type traceTarget struct {
 }
 
 // targets opens the programs that Options.Targets choose at an interface: XDP programs, programs at
-// tc, and functions of programs that these reach by tail calls. It looks for a name in this order: a
-// program at tc is only found if no XDP program has its name.
+// tc, and functions of programs that these reach by tail calls. It looks for a name in this order:
+// a program at tc is only found if no XDP program has its name.
 func (o *Options) targets(ifi xdp.Interface) (all []traceTarget, err error) {
 	defer func() {
 		if err != nil {

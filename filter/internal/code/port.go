@@ -30,8 +30,9 @@ func (g *generator) portsOf(p *syntax.Primitive, typ, transport uint32) *Block {
 	return b
 }
 
-// portsAfterIP is the part of portsOf for packets whose transport header follows the IP header. Such
-// are all first fragments of IPv4, but not those of IPv6, which have a fragment header between.
+// portsAfterIP is the part of portsOf for packets whose transport header follows the IP header.
+// First fragments of IPv4 are among them, but not those of IPv6, which have a fragment header
+// between.
 func (g *generator) portsAfterIP(p *syntax.Primitive, typ, transport uint32) *Block {
 	if typ == names.EtherIP {
 		head := g.equal(field{fromNetwork, 9}, cbpf.SizeB, transport)
