@@ -140,9 +140,9 @@ func (f *Finder) findRules(l Loss, rose proc.Counters) (found []Evidence) {
 	return append(found, e)
 }
 
-// uncountedRules returns the evidence against rules without a counter: one of them must have dropped
-// the packets that no counter explains. If there is only one rule, the evidence shows it, or else
-// the chains to which counters should be added.
+// uncountedRules returns the evidence against rules without a counter: one of them must have
+// dropped the packets that no counter explains. If there is only one rule, the evidence shows it,
+// or else the chains to which counters should be added.
 func uncountedRules(all []rule) Evidence {
 	if len(all) == 1 {
 		e := all[0].evidence()
