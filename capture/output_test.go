@@ -2,12 +2,14 @@ package capture
 
 import (
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
+	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
 func describeTwo() Description {
@@ -138,5 +140,30 @@ func TestPatternsInComment(t *testing.T) {
 	d.Anonymized = "addresses are mapped"
 	if got := d.comment(""); strings.Contains(got, "0a1b2c3d4e5f") {
 		t.Error(got)
+	}
+}
+
+// A file says by which verdicts packets were chosen, of XDP and of tc: a name that both have is said
+// only for the programs that are traced.
+func TestVerdictsInComment(t *testing.T) {
+	t.Parallel()
+	xdp, tc := Source{}, Source{TargetAt: packet.AtTCIngress}
+	for _, test := range []struct {
+		sources []Source
+		want    string
+	}{
+		{nil, "[drop]"},
+		{[]Source{xdp}, "[drop]"},
+		{[]Source{tc}, "[shot]"},
+		{[]Source{xdp, tc}, "[drop] [shot]"},
+	} {
+		d := Description{Sources: test.sources, Options: Options{Verdicts: []Verdict{Drop}, TCVerdicts: []Verdict{2}}}
+		var got []string
+		for _, found := range regexp.MustCompile(`only packets with the verdict (.*) at the exit`).FindAllStringSubmatch(d.comment(""), -1) {
+			got = append(got, found[1])
+		}
+		if text := strings.Join(got, " "); text != test.want {
+			t.Errorf("%d sources: %s, want %s", len(test.sources), text, test.want)
+		}
 	}
 }

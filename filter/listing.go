@@ -112,7 +112,7 @@ func lookupMnemonic(i bpf.RawInstruction, set string) (name, operand string) {
 	if i.Op&cbpf.ModeMask == cbpf.ModeIND {
 		at = "x + " + at
 	}
-	return "in", fmt.Sprintf("[%s:%d] @%s", at, cbpf.LoadSize(i), set)
+	return "in", fmt.Sprintf("[%s:%d] @%s", at, cbpf.LoadSize(i.Op), set)
 }
 
 // loadMnemonic is mnemonic for loads.

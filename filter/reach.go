@@ -26,7 +26,7 @@ func Reach(prog []bpf.RawInstruction) int {
 	reach, headers, indexed := 0, true, false
 	for _, ins := range prog {
 		constant, index := cbpf.PacketLoad(ins)
-		end := int(min(ins.K, math.MaxInt16)) + cbpf.LoadSize(ins)
+		end := int(min(ins.K, math.MaxInt16)) + cbpf.LoadSize(ins.Op)
 		switch {
 		case constant:
 			reach = max(reach, end)

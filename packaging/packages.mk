@@ -30,6 +30,8 @@ endif
 uninstall: ## remove what make install has placed, given the same PREFIX and DESTDIR
 	@[ -x $(BIN) ] || install -D $(DESTDIR)$(PREFIX)/bin/xdpcap $(BIN) 2>/dev/null || $(MAKE) --no-print-directory build
 	@packaging/stage.sh $(STAGE) $(BIN)
+	@find $(STAGE) ! -type d -printf '%P\0' | (cd $(DESTDIR)/ && xargs -0 ls -d 2>/dev/null) | grep -q . || \
+	    echo 'nothing of xdpcap is installed in $(DESTDIR)$(PREFIX): give the PREFIX and DESTDIR of make install'
 	find $(STAGE) ! -type d -printf '%P\0' | (cd $(DESTDIR)/ && $(SUDO) xargs -0 rm -f)
 	find $(STAGE) -mindepth 1 -depth -type d \( -name xdpcap -o -path '*/xdpcap/*' \) -printf '%P\n' | \
 	    (cd $(DESTDIR)/ && $(SUDO) xargs rmdir --ignore-fail-on-non-empty 2>/dev/null || true)

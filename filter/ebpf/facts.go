@@ -34,7 +34,7 @@ const (
 // beyond reports whether a load cannot succeed, because it reads bytes that no program can reach.
 func (t *translator) beyond(ins bpf.RawInstruction) bool {
 	constant, indexed := cbpf.PacketLoad(ins)
-	return (constant || indexed) && ins.K > t.packet.limit()-uint32(cbpf.LoadSize(ins))
+	return (constant || indexed) && ins.K > t.packet.limit()-uint32(cbpf.LoadSize(ins.Op))
 }
 
 // analyse computes the facts. Classic jumps go forward only, so one pass in each direction is
@@ -57,7 +57,7 @@ func (t *translator) analyse() error {
 		}
 		have := f.have
 		if constant {
-			if end := ins.K + uint32(cbpf.LoadSize(ins)); end > have {
+			if end := ins.K + uint32(cbpf.LoadSize(ins.Op)); end > have {
 				if f.guard = end; f.need < never {
 					f.guard = max(end, f.need)
 				}
@@ -98,7 +98,7 @@ func (t *translator) need(i int) uint32 {
 	case ins.Op&cbpf.ClassMask == cbpf.ClassJMP:
 		return min(t.facts[i+1+int(ins.Jt)].need, t.facts[i+1+int(ins.Jf)].need)
 	case constant:
-		return max(ins.K+uint32(cbpf.LoadSize(ins)), t.facts[i+1].need)
+		return max(ins.K+uint32(cbpf.LoadSize(ins.Op)), t.facts[i+1].need)
 	}
 	return t.facts[i+1].need
 }

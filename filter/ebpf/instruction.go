@@ -57,9 +57,9 @@ func (t *translator) load(i int, ins bpf.RawInstruction) {
 			t.lookup(i, ins)
 			return
 		case ins.Op&cbpf.ModeMask == cbpf.ModeIND:
-			t.packet.loadX(t, ins.K, loadSize(ins))
+			t.packet.loadX(t, ins.K, asmSize(cbpf.LoadSize(ins.Op)))
 		default:
-			t.packet.load(t, to, ins.K, loadSize(ins), t.facts[i].guard)
+			t.packet.load(t, to, ins.K, asmSize(cbpf.LoadSize(ins.Op)), t.facts[i].guard)
 		}
 		if ins.Op == cbpf.LdxMsh {
 			t.emit(asm.And.Imm32(regX, 0xf), asm.LSh.Imm32(regX, 2))
@@ -121,9 +121,9 @@ func (t *translator) branch(i int, ins bpf.RawInstruction) {
 	}
 }
 
-// loadSize returns the number of bytes that an instruction loads from the packet.
-func loadSize(ins bpf.RawInstruction) asm.Size {
-	switch cbpf.LoadSize(ins) {
+// asmSize returns the size of 1, 2 or 4 bytes.
+func asmSize(bytes int) asm.Size {
+	switch bytes {
 	case 1:
 		return asm.Byte
 	case 2:

@@ -26,20 +26,21 @@ const (
 // those that calls preserve.
 func (t *translator) lookup(i int, ins bpf.RawInstruction) {
 	set, _ := cbpf.SetOf(ins.Op)
-	size := cbpf.LoadSize(ins)
+	size := cbpf.LoadSize(ins.Op)
 	width := min(size, 4)
+	part := asmSize(width)
 	for at := 0; at < size; at += width {
 		guard := t.facts[i].guard
 		if at > 0 {
 			guard = 0
 		}
 		if ins.Op&cbpf.ModeMask == cbpf.ModeIND {
-			t.packet.loadX(t, ins.K+uint32(at), lookupSize(width))
+			t.packet.loadX(t, ins.K+uint32(at), part)
 		} else {
-			t.packet.load(t, regA, ins.K+uint32(at), lookupSize(width), guard)
+			t.packet.load(t, regA, ins.K+uint32(at), part, guard)
 		}
-		toHost(t, regA, lookupSize(width)) // keys are in network byte order
-		t.emit(asm.StoreMem(asm.RFP, int16(keyAt+at), regA, lookupSize(width)))
+		toHost(t, regA, part) // keys are in network byte order
+		t.emit(asm.StoreMem(asm.RFP, int16(keyAt+at), regA, part))
 	}
 	t.emit(asm.StoreImm(asm.RFP, prefixAt, int64(8*size), asm.Word))
 	kept := []struct{ register, in asm.Register }{{regX, asm.R6}, {regLen, asm.R7}, {regData, asm.R8}, {regEnd, asm.R9}}
@@ -61,11 +62,4 @@ func (t *translator) lookup(i int, ins bpf.RawInstruction) {
 	found := jumpK(asm.JEq, asm.JumpClass, regA, 0)
 	found.Offset = 1
 	t.emit(found, asm.Mov.Imm32(regA, 1))
-}
-
-func lookupSize(bytes int) asm.Size {
-	if bytes == 2 {
-		return asm.Half
-	}
-	return asm.Word
 }

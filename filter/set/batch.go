@@ -38,7 +38,7 @@ type batchOf[K interface {
 	[2]byte | [4]byte | [8]byte | [16]byte | [20]byte
 }] struct{ *Map }
 
-// put adds keys. Where the kernel refuses some of them, it tries each by itself.
+// put adds keys.
 func (b batchOf[K]) put(keys []string) error {
 	return b.each(keys, func(some []K) (int, error) {
 		return b.BatchUpdate(some, slices.Repeat([][1]byte{{present[0]}}, len(some)), nil)
@@ -55,18 +55,20 @@ func (b batchOf[K]) delete(keys []string) error {
 	})
 }
 
-// each does many at a time, and those that are left after an error one by one.
+// each changes many keys at a time. If the kernel refuses a chunk, it changes each key of the chunk
+// singly, for the error of the key that is to blame, and because a kernel may lack this system call
+// for the map. It cannot begin behind those that the kernel has changed: after an error that comes
+// before the first key, the kernel's count is that of all.
 func (b batchOf[K]) each(keys []string, many func([]K) (int, error), one func(string) error) error {
 	for chunk := range slices.Chunk(keys, batchSize) {
 		some := make([]K, len(chunk))
 		for i, key := range chunk {
 			some[i] = K([]byte(key))
 		}
-		n, err := many(some)
-		if err == nil {
+		if _, err := many(some); err == nil {
 			continue
 		}
-		for _, key := range chunk[n:] {
+		for _, key := range chunk {
 			if err := one(key); err != nil {
 				return err
 			}

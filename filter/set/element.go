@@ -130,16 +130,28 @@ func parse(r io.Reader, name string) (*contents, error) {
 	return c, nil
 }
 
-// check returns an error if an element is of another kind than a filter looks up.
+// check returns an error for the first element that is of another kind than a filter looks up.
 func (c *contents) check(kind filter.SetKind, name string) error {
-	for other, text := range map[filter.SetKind]string{
+	var misfit filter.SetKind
+	for i, line := range c.lines {
+		other := filter.SetKind(i)
+		if line > 0 && !fits(other, kind) && (misfit == 0 || line < c.lines[misfit]) {
+			misfit = other
+		}
+	}
+	if misfit == 0 {
+		return nil
+	}
+	texts := map[filter.SetKind]string{
 		filter.Addresses: "is an address: write host in or net in",
 		filter.Networks:  "is a network: write net in",
 		filter.Ports:     "is a port: write port in",
-	} {
-		if fits := other == kind || other == filter.Addresses && kind == filter.Networks; !fits && c.lines[other] > 0 {
-			return fmt.Errorf("line %d of %s %s", c.lines[other], name, text)
-		}
 	}
-	return nil
+	return fmt.Errorf("line %d of %s %s", c.lines[misfit], name, texts[misfit])
+}
+
+// fits reports whether elements of a kind belong into a map of a kind. An address belongs into maps
+// of networks, too.
+func fits(element, into filter.SetKind) bool {
+	return element == into || element == filter.Addresses && into == filter.Networks
 }

@@ -24,8 +24,8 @@ type Live struct {
 	maps []*Map
 }
 
-// Find opens the sets of a name of all running processes, in the order of their making. pid chooses
-// those of one process; 0 = all. The caller closes them.
+// Find opens all sets of this name that programs of running processes look up in, the oldest first.
+// pid restricts them to the sets of one process; 0 = of any. The caller closes them.
 func Find(name string, pid int) (all []*Live, err error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -125,12 +125,10 @@ func holdersOf(found map[ebpf.MapID]*Map) map[ebpf.MapID][]int {
 	return holders
 }
 
-// placesFor returns the maps into which an element belongs. An address belongs into sets of
-// networks, too.
+// placesFor returns the maps into which an element belongs.
 func (l *Live) placesFor(e Element) (all []*Map, err error) {
 	for _, m := range l.maps {
-		fits := m.kind == e.kind || m.kind == filter.Networks && e.kind == filter.Addresses
-		if fits && int(m.KeySize()) == len(e.appendKey(nil, m.kind)) {
+		if fits(e.kind, m.kind) && int(m.KeySize()) == len(e.appendKey(nil, m.kind)) {
 			all = append(all, m)
 		}
 	}

@@ -23,8 +23,8 @@ type Map struct {
 // present is the value of each key.
 var present = []byte{1}
 
-// roomFor is how many elements a set has room for that begins with n of them: twice as many, or
-// leastRoom.
+// roomFor returns the size of the map for a set that has n elements at first. It leaves room for at
+// least as many more, because elements may be added later and a map cannot grow.
 func roomFor(n int) uint32 { return max(leastRoom, 2<<bits.Len32(uint32(max(n, 1)-1))) }
 
 const leastRoom uint32 = 1 << 16

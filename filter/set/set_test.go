@@ -1,6 +1,7 @@
 package set
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -193,6 +195,39 @@ func TestReloadFull(t *testing.T) {
 	write(t, path, list(2, n))
 	if _, _, err := s.Reload(); err != nil || size() != n {
 		t.Errorf("%v, %d elements", err, size())
+	}
+}
+
+// A change that the kernel refuses as a whole is an error, although its count of changed keys is
+// then that of all keys.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	testnet.RequireRoot(t)
+	path := file(t, "192.0.2.1\n")
+	s := open(t, path)
+	m, err := s.Map(filter.Addresses, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"192.0.2.1\n192.0.2.2\n", ""} {
+		write(t, path, text)
+		if added, deleted, err := s.Reload(); !errors.Is(err, unix.EPERM) {
+			t.Errorf("%q: %d added, %d deleted, %v", text, added, deleted, err)
+		}
+	}
+}
+
+// The error for a file with elements of two wrong kinds is about the first of them, each time.
+func TestUseOfMixedFile(t *testing.T) {
+	t.Parallel()
+	s := open(t, file(t, "80\n192.0.2.0/24\n"))
+	for range 50 { // enough for a map's random order to differ
+		if _, _, err := s.Use(filter.Addresses); err == nil || !strings.Contains(err.Error(), "line 1 ") {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ var notes = []frame.Note{
 		"or has Go's units: 200ms, 10s, 1h30m."},
 	{Title: "JSON", Text: "--json prints the report of a command as JSON: the closing counts of a capture, the tables of count and the like, lists, " +
 		"the statistics of read --stats. --format json prints or writes packets, a line of JSON for each. docs/json.md lists all keys."},
-	{Title: "Signals", Text: "SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGQUIT end a command: it detaches, and prints what it counted. A second signal within a " +
+	{Title: "Signals", Text: "SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGQUIT end a command: it detaches, and prints what it counted. With --filter-set or --reload-filter SIGHUP makes a capture read these files again. A second signal within a " +
 		"second changes nothing; a later one kills the command if its ending hangs. SIGUSR1 prints a capture's counts so far; " +
 		"SIGUSR2 makes the recorder of --ring write what it has."},
 	{Title: "Exit status", Text: "0 after a signal, -c or --duration; 1 after an error, which says in one line what was tried, why it failed, and what to do."},

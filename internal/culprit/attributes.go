@@ -2,9 +2,9 @@ package culprit
 
 import (
 	"encoding/binary"
-	"strings"
 
 	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 )
 
 // An attribute is a part of a netlink message.
@@ -39,7 +39,7 @@ func (all attributes) get(kind uint16) []byte {
 func (all attributes) nested(kind uint16) attributes { return parseAttributes(all.get(kind)) }
 
 // text returns a string that ends with a zero, or with the attribute.
-func (all attributes) text(kind uint16) string { return text(all.get(kind)) }
+func (all attributes) text(kind uint16) string { return unix.ByteSliceToString(all.get(kind)) }
 
 // number returns a number in network byte order, which nf_tables uses for all its numbers; 0 if it
 // is missing.
@@ -52,11 +52,6 @@ func (all attributes) number(kind uint16) (n uint64) {
 		n = n<<8 | uint64(b)
 	}
 	return n
-}
-
-func text(b []byte) string {
-	s, _, _ := strings.Cut(string(b), "\x00")
-	return s
 }
 
 // hostNumber returns a number in the byte order of this machine.

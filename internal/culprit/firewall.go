@@ -45,8 +45,8 @@ func openFirewall() *firewall {
 	add(openNFT())
 	add(openXtables(iptables))
 	add(openXtables(ip6tables))
-	all, err := w.rules()
-	w.refused = cmp.Or(w.refused, err)
+	var all []rule
+	all, w.refused = w.rules()
 	w.first = packetsOf(all)
 	return w
 }
@@ -54,6 +54,9 @@ func openFirewall() *firewall {
 func (w *firewall) isReadable() bool { return len(w.sources) > 0 && w.refused == nil }
 
 func (w *firewall) rules() (all []rule, err error) {
+	if w.refused != nil {
+		return nil, w.refused
+	}
 	for _, s := range w.sources {
 		rules, err := s.rules()
 		if err != nil {
@@ -106,7 +109,7 @@ func (f *Finder) findRules(l Loss, rose lost.Counters) (found []Evidence) {
 		found, explained = append(found, e), n
 	}
 	all, err := w.rules()
-	if err = cmp.Or(w.refused, err); err != nil {
+	if err != nil {
 		return append(found, Evidence{Text: fmt.Sprintf("the rules are not known: %v", err)})
 	}
 	now := packetsOf(all)
@@ -137,8 +140,9 @@ func (f *Finder) findRules(l Loss, rose lost.Counters) (found []Evidence) {
 	return append(found, e)
 }
 
-// uncountedRules returns the evidence against rules without a counter. If there is only one, it has
-// dropped all packets that no counter explains.
+// uncountedRules returns the evidence against rules without a counter: one of them must have
+// dropped the packets that no counter explains. If there is only one rule, the evidence shows it,
+// or else the chains to which counters should be added.
 func uncountedRules(all []rule) Evidence {
 	if len(all) == 1 {
 		e := all[0].evidence()

@@ -46,7 +46,7 @@ func commentIn(userdata []byte) string {
 	for len(userdata) >= 2 && len(userdata) >= 2+int(userdata[1]) {
 		value := userdata[2 : 2+int(userdata[1])]
 		if userdata[0] == comment {
-			return text(value)
+			return unix.ByteSliceToString(value)
 		}
 		userdata = userdata[2+len(value):]
 	}

@@ -23,7 +23,7 @@ func nameValue(b []byte) string {
 	if len(b) > 0 && len(b) < unix.IFNAMSIZ && b[len(b)-1] != 0 {
 		return strconv.Quote(string(b) + "*") // the beginning of a name
 	}
-	return strconv.Quote(text(b))
+	return strconv.Quote(unix.ByteSliceToString(b))
 }
 
 var protocols = map[uint64]string{

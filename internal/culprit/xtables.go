@@ -139,7 +139,7 @@ func (l *layout) parse(table string, info, entries []byte) (all []rule) {
 		at += uint32(next)
 		t := partOf(entry[target:])
 		if t.name == "ERROR" {
-			chain, hook, number = text(t.data), "", 0
+			chain, hook, number = unix.ByteSliceToString(t.data), "", 0
 			continue
 		}
 		verdict, drops := t.name, isDroppingTarget(t.name)
@@ -182,7 +182,9 @@ const (
 	targetHeader = 32
 )
 
-func partOf(b []byte) part { return part{text(b[partNameAt : targetHeader-1]), b[targetHeader:]} }
+func partOf(b []byte) part {
+	return part{unix.ByteSliceToString(b[partNameAt : targetHeader-1]), b[targetHeader:]}
+}
 
 // text returns a rule as `iptables -S` prints it, but with only the names of most tests.
 func (l *layout) text(entry []byte, target uint16, verdict string) string {
@@ -204,7 +206,7 @@ func (l *layout) text(entry []byte, target uint16, verdict string) string {
 	address(0x10, "-d", 1)
 	for i, option := range []string{"-i", "-o"} {
 		at := 4*l.size + i*unix.IFNAMSIZ
-		if name := text(entry[at : at+unix.IFNAMSIZ]); name != "" {
+		if name := unix.ByteSliceToString(entry[at : at+unix.IFNAMSIZ]); name != "" {
 			add(1<<i, option, name)
 		}
 	}
@@ -229,7 +231,7 @@ func textOfMatch(name string, data []byte) string {
 	native := binary.NativeEndian
 	switch {
 	case name == "comment":
-		return fmt.Sprintf("%q", text(data))
+		return fmt.Sprintf("%q", unix.ByteSliceToString(data))
 	case name == "udp" && len(data) > 8 || name == "tcp" && len(data) > 11:
 		inverted := data[map[string]int{"udp": 8, "tcp": 11}[name]] // in struct xt_udp and xt_tcp
 		var words []string

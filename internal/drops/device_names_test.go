@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,4 +92,39 @@ func TestComesBack(t *testing.T) {
 	follow("rx0 is back")
 	again.send(9, after)
 	check(before + after)
+}
+
+// What was counted before an interface came back is in all counts, and their owner may change them.
+func TestFormerCounts(t *testing.T) {
+	t.Parallel()
+	l := Loss{Stage: Socket, Reason: "NO_SOCKET"}
+	counts := func(times uint64) Counts {
+		some := func() map[Loss]Tally { return map[Loss]Tally{l: {Packets: times, Bytes: 100 * times}} }
+		came := &Tally{Packets: times}
+		c := newCounts()
+		c.Losses, c.Missed = some(), times
+		c.Way = &Way{Notes: []string{"note"}, Stops: []Stop{
+			{Stage: Card, Losses: some()}, {Stage: XDP, Came: came, Losses: some()}, {Stage: Stack, Came: came}, {Stage: Socket, Losses: some()},
+		}}
+		c.Retransmits = &Retransmits{Segments: 3 * times, Lost: some(), Elsewhere: times, Unknown: times}
+		return c
+	}
+	former, now := counts(1), newCounts()
+	now.include(former) // while the interface is away
+	if diff := cmp.Diff(counts(1), now, cmp.AllowUnexported(FlowCounts{})); diff != "" {
+		t.Errorf("once: %s", diff)
+	}
+	now.include(former)
+	if diff := cmp.Diff(counts(2), now, cmp.AllowUnexported(FlowCounts{})); diff != "" {
+		t.Errorf("twice: %s", diff)
+	}
+	now.Way.Stops = slices.Delete(now.Way.Stops, 1, 2)
+	now.include(former) // no program runs at XDP any more
+	if at := now.Way.Stops[1]; at.Stage != XDP || at.Losses[l].Packets != 1 || now.Way.Stops[2].Came.Packets != 3 {
+		t.Errorf("XDP has %+v", at)
+	}
+	now.include(former)
+	if diff := cmp.Diff(counts(1), former, cmp.AllowUnexported(FlowCounts{})); diff != "" {
+		t.Errorf("the former counts have changed: %s", diff)
+	}
 }

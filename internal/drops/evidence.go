@@ -27,7 +27,7 @@ func (r *reading) addEvidence(m *Meter, program string) {
 		}
 	}
 	for l, tally := range r.Losses {
-		if l.Netns != 0 && l.Stage != XDP { // maps are those of the machine
+		if l.Netns != 0 && l.Stage != XDP { // rules and sockets of other namespaces cannot be read, maps of XDP programs can
 			continue
 		}
 		known := culprit.Loss{

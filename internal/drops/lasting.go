@@ -23,7 +23,7 @@ type Lasting struct {
 	mu      sync.Mutex
 	m       *Meter // nil while the interface is away
 	former  Counts // of former meters
-	refusal string // why the last attempt to count again has failed
+	refusal string // the last notice of comeBack that it cannot count, which is not repeated
 }
 
 // OpenLasting begins to count.
@@ -91,8 +91,6 @@ func (l *Lasting) Follow() (notice string, err error) {
 	if err != nil {
 		return "", err
 	}
-	last.Check = nil
-	last.Flows = FlowCounts{}
 	l.former.include(last)
 	err = l.m.Close()
 	l.m = nil
@@ -115,7 +113,7 @@ func (l *Lasting) comeBack() (notice string, err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.m = m
+	l.m, l.refusal = m, ""
 	return l.o.Interface + " is back: its losses count again", nil
 }
 
@@ -134,12 +132,17 @@ func (c *Counts) include(former Counts) {
 	c.Conntrack.Drop += former.Conntrack.Drop
 	c.Conntrack.InsertFailed += former.Conntrack.InsertFailed
 	c.Missed += former.Missed
-	switch {
-	case former.Way == nil:
-	case c.Way == nil:
-		c.Way = former.Way.clone()
-	default:
+	if former.Way != nil {
+		if c.Way == nil {
+			c.Way = &Way{Notes: former.Way.Notes}
+		}
 		c.Way.include(former.Way)
+	}
+	if former.Retransmits != nil {
+		if c.Retransmits == nil {
+			c.Retransmits = &Retransmits{Lost: make(map[Loss]Tally)}
+		}
+		c.Retransmits.include(former.Retransmits)
 	}
 }
 

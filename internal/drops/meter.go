@@ -209,7 +209,7 @@ func (m *Meter) read() (r *reading, err error) {
 	refused := m.listen.counters()
 	var came wayCounts
 	if m.way != nil {
-		// Losses come later: a packet that is on its way meanwhile does not seem to remain.
+		// Before the losses: else a packet lost between both readings would seem to go elsewhere.
 		if came, err = m.way.Read(); err != nil {
 			return nil, err
 		}
@@ -250,8 +250,8 @@ func (m *Meter) read() (r *reading, err error) {
 	return r, nil
 }
 
-// untraced tells what the XDP program has dropped as far as other counters tell, and with a filter
-// what the stack got.
+// untraced returns what the XDP program has dropped, as far as it is known without tracing the
+// program, and what came to the stack, which is 0 without a filter.
 func (m *Meter) untraced() (dropped, passed Tally, err error) {
 	r, err := m.read()
 	if err != nil {
@@ -260,10 +260,10 @@ func (m *Meter) untraced() (dropped, passed Tally, err error) {
 	return m.dropped(r), r.passed(), nil
 }
 
-// dropped returns what the XDP program has dropped, as far as the other counters of a reading tell.
-// In generic mode the hook throws away what the program dropped and what it aborted, and the
-// tracepoint tells which is aborted in that mode: elsewhere a program may be native, and its
-// packets are not among these. In native mode some drivers count.
+// dropped returns what the XDP program has dropped, as far as it is known without tracing the
+// program. In generic mode the stack throws away what the program dropped and what failed, such as
+// aborted packets: the failures are subtracted, which the xdp tracepoints report. In native mode
+// only the counters of some drivers have it, also together with failures.
 func (m *Meter) dropped(r *reading) Tally {
 	if r.filtered != nil {
 		return r.filtered.atHook

@@ -48,7 +48,7 @@ type retransmits struct {
 	holes *ebpf.Program
 	links []link.Link
 
-	mu     sync.Mutex
+	mu     sync.Mutex // of a reading
 	unseen unseenLosses
 }
 
@@ -106,8 +106,21 @@ func (r *retransmits) open(iface *xdp.Interface, o Options) error {
 	return nil
 }
 
+// include adds what was counted before.
+func (r *Retransmits) include(former *Retransmits) {
+	r.Segments += former.Segments
+	r.Elsewhere += former.Elsewhere
+	r.Unknown += former.Unknown
+	for l, tally := range former.Lost {
+		tally.Add(r.Lost[l])
+		r.Lost[l] = tally
+	}
+}
+
 // read reads all counters. m gives the losses their names.
 func (r *retransmits) read(m *Meter) (*Retransmits, error) {
+	r.mu.Lock() // a later reading of the counters must not come first to r.unseen
+	defer r.mu.Unlock()
 	counts := &Retransmits{Lost: make(map[Loss]Tally)}
 	raw := make(map[stackCause]uint64)
 	var key retransmitCause
@@ -127,15 +140,7 @@ func (r *retransmits) read(m *Meter) (*Retransmits, error) {
 	if err != nil {
 		return nil, err
 	}
-	for key, segments := range raw {
-		l := m.lossOf(r.stack.cause(&key, names))
-		if lost.IsAtHook(l.Reason, l.Where) {
-			l.Stage, l.Reason = XDP, xdp.Drop.String()
-		}
-		tally := counts.Lost[l]
-		tally.Packets += segments
-		counts.Lost[l] = tally
-	}
+	r.addCauses(m, counts, raw, names)
 	var totals []retransmitTotals
 	if err := r.coll.Maps[retransmitMapSentAgain].Lookup(uint32(0), &totals); err != nil {
 		return nil, fmt.Errorf("read how much was sent again: %w", err)
@@ -155,12 +160,25 @@ func (r *retransmits) read(m *Meter) (*Retransmits, error) {
 	}
 	counts.Segments += again.RecursionMisses
 	counts.Unknown += again.RecursionMisses
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	moved := r.unseen.among(counts.Elsewhere, info.RecursionMisses, time.Now())
 	counts.Elsewhere -= moved
 	counts.Unknown += moved
 	return counts, nil
+}
+
+// addCauses adds the segments that were lost here, by their causes.
+func (r *retransmits) addCauses(m *Meter, counts *Retransmits, raw map[stackCause]uint64, names map[uint64]string) {
+	r.stack.mu.Lock() // for the names of devices
+	defer r.stack.mu.Unlock()
+	for key, segments := range raw {
+		l := m.lossOf(r.stack.cause(&key, names))
+		if lost.IsAtHook(l.Reason, l.Where) {
+			l.Stage, l.Reason = XDP, xdp.Drop.String()
+		}
+		tally := counts.Lost[l]
+		tally.Packets += segments
+		counts.Lost[l] = tally
+	}
 }
 
 // unseenLosses are losses that the program was not called for, because it already ran on this CPU.

@@ -1,6 +1,7 @@
 package drops
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -291,6 +292,37 @@ func (l lossOfSegments) measure(t *testing.T) (wrong []string) {
 		report("%d of %d segments were lost for %s, %d were late, and %d are unknown", lost, resent, l.reason, late, unknown)
 	}
 	return wrong
+}
+
+// Readings at the same time do not disturb each other, nor the names of devices. Only the race
+// detector sees it.
+func TestRetransmitsConcurrently(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	conn := n.talk(n.serve())
+	n.transfer(conn, 1000)
+	m := n.openMeterOf(Options{Interface: n.RxName, Retransmits: true})
+	n.settle(conn)
+	n.shortQueue()
+	for len(n.counts(m).Retransmits.Lost) == 0 {
+		n.transfer(conn, 500_000)
+	}
+	errs := make(chan error)
+	const readers, readings = 4, 10
+	for range readers {
+		go func() {
+			errs <- n.Rx.Do(func() (err error) {
+				for range readings {
+					_, failed := m.Read()
+					err = errors.Join(err, failed)
+				}
+				return err
+			})
+		}()
+	}
+	for range readers {
+		n.must(<-errs)
+	}
 }
 
 // What another connection loses is not taken for what is sent again, and what no tracepoint reports

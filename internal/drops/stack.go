@@ -212,10 +212,10 @@ func (s *stackMeter) Read() (stackCounts, error) {
 	for all.Next(&key, &slots) {
 		raw[key] = sumOf(slots)
 	}
-	s.names.note(raw)
 	if err := all.Err(); err != nil {
 		return stackCounts{}, fmt.Errorf("read the counters of lost packets: %w", err)
 	}
+	s.names.note(raw)
 	locations := make([]uint64, 0, len(raw))
 	for key := range raw {
 		locations = append(locations, key.Location)

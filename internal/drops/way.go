@@ -44,10 +44,11 @@ func (s *Stop) Lost() (sum Tally) {
 
 // include adds what came and was lost before, at the stages that both have, or the other alone.
 func (w *Way) include(former *Way) {
-	for _, before := range former.Stops {
+	for at, before := range former.Stops {
 		i := slices.IndexFunc(w.Stops, func(s Stop) bool { return s.Stage == before.Stage })
 		if i < 0 {
-			w.Stops = slices.Insert(w.Stops, 1, before) // XDP, after the card
+			before.Losses = maps.Clone(before.Losses)
+			w.Stops = slices.Insert(w.Stops, at, before) // the stages are in the same order in both
 			continue
 		}
 		now := &w.Stops[i]
@@ -61,14 +62,6 @@ func (w *Way) include(former *Way) {
 			now.Losses[l] = tally
 		}
 	}
-}
-
-func (w *Way) clone() *Way {
-	w = &Way{Stops: slices.Clone(w.Stops), Notes: w.Notes}
-	for i := range w.Stops {
-		w.Stops[i].Losses = maps.Clone(w.Stops[i].Losses)
-	}
-	return w
 }
 
 func sumOfKnown(a, b *Tally) *Tally {

@@ -98,15 +98,13 @@ func (m *wayMeter) NoSocket() error { return m.noSocket }
 
 // Read returns the counters.
 func (m *wayMeter) Read() (wayCounts, error) {
-	var cursor ebpf.MapBatchCursor
-	cpus := ebpf.MustPossibleCPU()
-	points, perCPU := make([]uint32, wayPointPOINTS), make([]wayTally, int(wayPointPOINTS)*cpus)
-	if n, err := m.came.BatchLookup(&cursor, points, perCPU, nil); n != len(points) {
-		return wayCounts{}, fmt.Errorf("read how many packets came: %d of %d counters: %w", n, len(points), err)
+	slots, err := meter.ReadArray[wayTally](m.came)
+	if err != nil {
+		return wayCounts{}, fmt.Errorf("read how many packets came: %w", err)
 	}
 	var sums [wayPointPOINTS]meter.Tally
-	for i, point := range points {
-		for _, t := range perCPU[i*cpus : (i+1)*cpus] {
+	for point, perCPU := range slots {
+		for _, t := range perCPU {
 			sums[point].Add(meter.Tally{Packets: t.Packets, Bytes: t.Bytes})
 		}
 	}

@@ -34,7 +34,7 @@ func (w *witness) begin(m *Meter) (err error) {
 		return errors.New("this kernel gives no reasons for losses, so they cannot be compared with its counters: it takes Linux 5.17")
 	}
 	if m.iface != nil || m.here {
-		if w.stack, err = openStack(nil, Options{}); err != nil {
+		if w.stack, err = openStack(nil, Options{symbols: m.stack.symbols}); err != nil {
 			return err
 		}
 	}

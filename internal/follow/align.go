@@ -117,9 +117,10 @@ func (s *Sightings) Of(other *Sightings) (c Clock, ok bool) {
 	return c, true
 }
 
-// slope is the median of the slopes between any two packets, of at most 200 that are spread evenly,
-// and that are not close to each other. A median ignores the few
-// pairs that are different packets with one identifier.
+// slope returns the drift: the median of the slopes between the two packets of many pairs. It takes
+// at most 200 packets, spread evenly, and only pairs that are at least a quarter of the whole time
+// apart, because delays change the slope of close ones most. A median ignores the few sightings of
+// two different packets with one identifier.
 func slope(all []sighting) float64 {
 	const most = 200
 	var some []sighting

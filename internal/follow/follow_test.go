@@ -48,9 +48,13 @@ func (s *seen) add(t *Table) *Record {
 	return r
 }
 
-// followed returns the ways of packets: the letters of their places. After ~ is the number of
-// packets that the first record fits, after ? are the places of unclear records that fit it, + is a
-// larger packet that holds it, and - a part of it.
+// followed adds records to a table, and returns the ways that it joins them to, as text: "ab c" is
+// a packet that was seen at the places a and b, and another one at c. More signs mean:
+//
+//	ab+    the packet at b is larger, and holds the one at a
+//	ab-    the packet at b is a part of the one at a
+//	c~2    the record at c fits two earlier ways, so it begins its own
+//	ab?cd  the records at c and d fit this way, and others
 func followed(all ...seen) string {
 	var ways []string
 	table := New(func(w *Way) {

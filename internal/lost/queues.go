@@ -11,7 +11,7 @@ import (
 )
 
 // The queue statistics of the netlink family "netdev", include/uapi/linux/netdev.h: the command
-// Since Linux 6.9, the card's drops since 6.10.
+// since Linux 6.9, the card's drops since 6.10.
 const (
 	qstatsGet = 12
 

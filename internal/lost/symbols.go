@@ -22,7 +22,8 @@ type Symbols struct {
 	found *sync.Map // the names that were found, by address, which all of a process share
 }
 
-// foundInKernel has the names in the running kernel: to read its list takes longer than all else.
+// foundInKernel keeps the names that any Symbols of this process has found, because reading the
+// kernel's list takes longer than all other work of a reading.
 var foundInKernel sync.Map
 
 // OpenSymbols opens the kernel's list of functions, which is read when a name is looked up. If this

@@ -225,7 +225,7 @@ func (a *Actions) Read() (c ActionCounts, err error) {
 	if c.Reasons, err = a.readCauses(); err != nil {
 		return c, fmt.Errorf("read the reasons counted for %s: %w", a.ifi.Name, err)
 	}
-	slots, err := readArray[actionsTally](a.maps[actionsMapXdpStatsMap])
+	slots, err := ReadArray[actionsTally](a.maps[actionsMapXdpStatsMap])
 	if err != nil {
 		return c, fmt.Errorf("read the counters of %s: %w", a.ifi.Name, err)
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// readArray reads a per-CPU array. The result is by index, then by CPU.
-func readArray[V any](m *ebpf.Map) ([][]V, error) {
+// ReadArray reads a per-CPU array. The result is by index, then by CPU.
+func ReadArray[V any](m *ebpf.Map) ([][]V, error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ func (p *Protocols) read(sizes bool) (c ProtocolCounts, err error) {
 		return c, err
 	}
 	if sizes {
-		slots, err := readArray[protocolsTally](p.maps[protocolsMapSizes])
+		slots, err := ReadArray[protocolsTally](p.maps[protocolsMapSizes])
 		if err != nil {
 			return c, err
 		}
@@ -38,7 +38,7 @@ func (p *Protocols) classes() (map[Class][]Tally, error) {
 		return classes, eachHash(p.maps[protocolsMapNaiveTallies], 1, put)
 	}
 	if p.options.Variant == PerCPU {
-		slots, err := readArray[protocolsTally](p.maps[protocolsMapPercpuTallies])
+		slots, err := ReadArray[protocolsTally](p.maps[protocolsMapPercpuTallies])
 		if err != nil {
 			return nil, err
 		}

@@ -81,12 +81,14 @@ func DeadLinks(t *testing.T, root, page string) (dead []string) {
 }
 
 // MakeTarget runs a target of the Makefile with the binary that was built.
-func MakeTarget(t *testing.T, target string, variables ...string) {
+func MakeTarget(t *testing.T, target string, variables ...string) (output string) {
 	t.Helper()
 	cmd := exec.Command("make", append([]string{"-C", "../../..", "-o", "build", target}, variables...)...)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		t.Fatalf("make %s: %v\n%s", target, err, out)
 	}
+	return string(out)
 }
 
 // NeedBinary skips a test if make has not built the binary that the test installs.

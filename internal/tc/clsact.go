@@ -265,9 +265,7 @@ func (c *clsactFilter) remove() error {
 
 // filters lists the filters on one side; none if the qdisc or the interface is gone.
 func (c *clsactFilter) filters(side Direction) ([]netlink.Filter, error) {
-	there, err := xdp.Dump(func() ([]netlink.Filter, error) {
-		return c.netlink.FilterList(device(c.ifindex), directions[side].parent)
-	})
+	there, err := filtersAt(c.netlink, c.ifindex, side)
 	if err != nil {
 		return nil, fmt.Errorf("list the filters: %w", err)
 	}

@@ -32,7 +32,7 @@ func Programs(ifi xdp.Interface) (all []Running, err error) {
 		all = append(all, here...)
 	}
 	for i := range all {
-		all[i].Name = nameOf(all[i].ID)
+		all[i].Name = xdp.ProgramName(all[i].ID)
 	}
 	return all, nil
 }
@@ -60,9 +60,14 @@ func programsAt(index int, at Direction) (all []Running, err error) {
 	return all, err
 }
 
+// filtersAt lists the filters on one side of an interface.
+func filtersAt(h *netlink.Handle, index int, at Direction) ([]netlink.Filter, error) {
+	return xdp.Dump(func() ([]netlink.Filter, error) { return h.FilterList(device(index), directions[at].parent) })
+}
+
 // filterPrograms returns the ids of the programs in filters on one side of an interface.
 func filterPrograms(h *netlink.Handle, index int, at Direction) (ids []uint32, err error) {
-	filters, err := xdp.Dump(func() ([]netlink.Filter, error) { return h.FilterList(device(index), directions[at].parent) })
+	filters, err := filtersAt(h, index, at)
 	for _, f := range filters {
 		if b, ok := f.(*netlink.BpfFilter); ok && b.Id > 0 {
 			ids = append(ids, uint32(b.Id))
@@ -74,17 +79,6 @@ func filterPrograms(h *netlink.Handle, index int, at Direction) (ids []uint32, e
 	return ids, err
 }
 
-// nameOf returns "" if this process has no right to open programs, or if the program is gone.
-func nameOf(id uint32) string {
-	prog, err := xdp.OpenProgram(id)
-	if err != nil {
-		return ""
-	}
-	defer prog.Close()
-	p, _ := xdp.Identify(prog)
-	return p.Name
-}
-
 // A Watch finds out when a program has left tc of an interface. It keeps using the network
 // namespace of the thread that opened it.
 type Watch struct {
@@ -93,7 +87,7 @@ type Watch struct {
 	of      xdp.Program
 	netlink *netlink.Handle
 	links   []link.Link // of tcx
-	hidden  bool        // it is also attached in a way that only CAP_NET_ADMIN may look at
+	hidden  bool        // it is also at tcx without a link, where only CAP_NET_ADMIN may look: then Check never ends the watch
 }
 
 // WatchProgram watches a program at the places where it runs.

@@ -18,7 +18,7 @@ func choose(ifname string, running []Program, selectors []string) ([]chosenProgr
 		case 1:
 			return []chosenProgram{{Program: running[0]}}, nil
 		}
-		return nil, message.Errorf(ErrSeveralPrograms, "%s runs several XDP programs: %s", ifname, list(running))
+		return nil, message.Errorf(ErrSeveralPrograms, "%s runs several XDP programs: %s", ifname, ListPrograms(running))
 	}
 	var chosen []chosenProgram
 	for _, selector := range selectors {
@@ -43,7 +43,7 @@ func match(ifname string, running []Program, selector string) ([]Program, error)
 		return running, nil
 	}
 	if id, err := strconv.ParseUint(selector, 10, 32); err == nil {
-		return []Program{{ID: uint32(id), Name: programName(uint32(id))}}, nil
+		return []Program{{ID: uint32(id), Name: ProgramName(uint32(id))}}, nil
 	}
 	var found []Program
 	for _, p := range running {
@@ -55,9 +55,9 @@ func match(ifname string, running []Program, selector string) ([]Program, error)
 	case len(running) == 0:
 		return nil, message.Errorf(ErrOtherProgram, "program %s: %s runs no XDP program", selector, ifname)
 	case len(found) == 0:
-		return nil, message.Errorf(ErrOtherProgram, "program %s: %s does not run it; it runs %s", selector, ifname, list(running))
+		return nil, message.Errorf(ErrOtherProgram, "program %s: %s does not run it; it runs %s", selector, ifname, ListPrograms(running))
 	case len(found) > 1:
-		return nil, message.Errorf(ErrAmbiguousProgram, "program %s: that could be %s", selector, list(found))
+		return nil, message.Errorf(ErrAmbiguousProgram, "program %s: that could be %s", selector, ListPrograms(found))
 	}
 	return found, nil
 }
@@ -67,10 +67,11 @@ func listChosen(chosen []chosenProgram) string {
 	for _, c := range chosen {
 		programs = append(programs, c.Program)
 	}
-	return list(programs)
+	return ListPrograms(programs)
 }
 
-func list(programs []Program) string {
+// ListPrograms returns programs as an error lists them: "first (id 3), second (id 4)".
+func ListPrograms(programs []Program) string {
 	var names []string
 	for _, p := range programs {
 		names = append(names, p.String())

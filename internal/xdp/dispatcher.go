@@ -43,9 +43,9 @@ func (ifi *Interface) Runs() string {
 	case len(ifi.Programs) == 0:
 		return ""
 	case err != nil || slices.Equal(running, ifi.Programs):
-		return list(ifi.Programs)
+		return ListPrograms(ifi.Programs)
 	}
-	return fmt.Sprintf("%s, which runs %s", list(ifi.Programs), list(running))
+	return fmt.Sprintf("%s, which runs %s", ListPrograms(ifi.Programs), ListPrograms(running))
 }
 
 // components finds, among all links of the machine, the links that replace a function of the
@@ -56,7 +56,7 @@ func components(dispatcher Program) ([]component, error) {
 	err := eachLink(func(info *link.Info) {
 		if t := info.Tracing(); t != nil && t.AttachType == 0 && t.TargetObjectId == dispatcher.ID {
 			id := uint32(info.Program)
-			found = append(found, component{Program{ID: id, Name: programName(id)}, uint32(t.TargetBtfId)})
+			found = append(found, component{Program{ID: id, Name: ProgramName(id)}, uint32(t.TargetBtfId)})
 		}
 	})
 	return found, err

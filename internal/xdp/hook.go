@@ -89,7 +89,7 @@ func (h *HookMap) Lock(leftover string) error {
 		if err != nil {
 			return err
 		}
-		p := Program{ID: id, Name: programName(id)}
+		p := Program{ID: id, Name: ProgramName(id)}
 		switch {
 		case id == 0:
 		case p.Name != leftover:
@@ -204,7 +204,7 @@ func (h *HookMap) CheckCalled() error {
 		h.callers = callers
 		return nil
 	case len(h.callers) > 0:
-		return fmt.Errorf("no program calls it, since %s is gone", list(h.callers))
+		return fmt.Errorf("no program calls it, since %s is gone", ListPrograms(h.callers))
 	}
 	return errors.New("no program calls it: load its owner first")
 }
@@ -239,7 +239,7 @@ func (s *Slot) Check() error {
 	case id == 0:
 		return fmt.Errorf("slot %s was emptied", s.verdict)
 	default:
-		return fmt.Errorf("slot %s holds program %s now", s.verdict, Program{ID: id, Name: programName(id)})
+		return fmt.Errorf("slot %s holds program %s now", s.verdict, Program{ID: id, Name: ProgramName(id)})
 	}
 }
 

@@ -32,7 +32,7 @@ type HookState struct {
 func (s HookState) Of(ifi Interface) Interface {
 	ifi.Name, ifi.Mode, ifi.Programs = s.Name, s.Mode, nil
 	if s.Program != 0 {
-		ifi.Programs = []Program{{ID: s.Program, Name: programName(s.Program)}}
+		ifi.Programs = []Program{{ID: s.Program, Name: ProgramName(s.Program)}}
 	}
 	return ifi
 }
@@ -142,7 +142,7 @@ func nameOrNone(id uint32) string {
 	if id == 0 {
 		return "none"
 	}
-	return "program " + Program{ID: id, Name: programName(id)}.String()
+	return "program " + Program{ID: id, Name: ProgramName(id)}.String()
 }
 
 // Close releases the socket.

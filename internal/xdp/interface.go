@@ -188,12 +188,13 @@ func describe(l netlink.Link) Interface {
 		return ifi
 	}
 	ifi.Mode = attachedModes[a.Xdp.AttachMode]
-	ifi.Programs = []Program{{ID: a.Xdp.ProgId, Name: programName(a.Xdp.ProgId)}}
+	ifi.Programs = []Program{{ID: a.Xdp.ProgId, Name: ProgramName(a.Xdp.ProgId)}}
 	return ifi
 }
 
-// programName returns "" if this process has no right to open programs, or if the program is gone.
-func programName(id uint32) string {
+// ProgramName returns the name of a program: "" if this process has no right to open programs, or
+// if the program is gone.
+func ProgramName(id uint32) string {
 	p, err := OpenProgram(id)
 	if err != nil {
 		return ""

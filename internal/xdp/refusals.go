@@ -24,11 +24,11 @@ type Refusals map[int]refusal
 
 // A refusal is why an interface took no program.
 type refusal struct {
-	state string // of the interface
+	state string // of the interface, as stateOf has it
 	why   error
-	pause time.Duration
-	tried time.Time // to attach
-	at    time.Time // of the last attempt, which may have ended before that
+	pause time.Duration // from at to the next attempt
+	at    time.Time     // of the last attempt
+	tried time.Time     // of the last attempt that ByDriver did not end
 }
 
 // stateOf has the properties whose change may help an interface that could not be captured before.

@@ -18,19 +18,21 @@ type TailCalled struct {
 // FindTailCalled lists the programs that some programs can reach by tail calls, through any number
 // of them. It needs CAP_SYS_ADMIN.
 func FindTailCalled(callers []Program) (found []TailCalled, err error) {
-	known := make(map[uint32]bool)
+	known, read := make(map[uint32]bool), make(map[ebpf.MapID]bool)
 	for _, p := range callers {
 		known[p.ID] = true
 	}
 	for callers = slices.Clone(callers); len(callers) > 0; callers = callers[1:] {
-		ids, err := tailCalledBy(callers[0].ID)
+		ids, err := tailCalledBy(callers[0].ID, read)
 		if err != nil {
 			return found, err
 		}
 		for _, id := range ids {
+			if known[id] {
+				continue
+			}
 			prog, err := OpenProgram(id)
-			if known[id] || errors.Is(err, fs.ErrNotExist) {
-				prog.Close() // Close accepts a nil program
+			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
 			if err != nil {
@@ -48,8 +50,9 @@ func FindTailCalled(callers []Program) (found []TailCalled, err error) {
 	return found, nil
 }
 
-// tailCalledBy returns the ids of the programs in the program arrays that a program uses.
-func tailCalledBy(id uint32) (ids []uint32, err error) {
+// tailCalledBy returns the ids of the programs in the program arrays that a program uses. It omits
+// the maps that were read before, because many programs may use one large array, and adds its own.
+func tailCalledBy(id uint32, read map[ebpf.MapID]bool) (ids []uint32, err error) {
 	prog, err := OpenProgram(id)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -64,6 +67,10 @@ func tailCalledBy(id uint32) (ids []uint32, err error) {
 	}
 	maps, _ := info.MapIDs()
 	for _, m := range maps {
+		if read[m] {
+			continue
+		}
+		read[m] = true
 		entries, err := programsIn(m)
 		if err != nil {
 			return nil, err

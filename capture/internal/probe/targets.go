@@ -21,8 +21,8 @@ type traceTarget struct {
 }
 
 // targets opens the programs that Options.Targets choose at an interface: XDP programs, programs at
-// tc, and functions of programs that these reach by tail calls. If several have a name, it is the
-// XDP program's first, and then that of the program at tc.
+// tc, and functions of programs that these reach by tail calls. It looks for a name in this order:
+// a program at tc is only found if no XDP program has its name.
 func (o *Options) targets(ifi xdp.Interface) (all []traceTarget, err error) {
 	defer func() {
 		if err != nil {
@@ -104,7 +104,7 @@ func (f *finder) find(selector string) (*traceTarget, error) {
 	}
 	switch {
 	case len(matches) > 1:
-		return nil, message.Errorf(xdp.ErrAmbiguousProgram, "program %s: that could be %s", name, names(matches))
+		return nil, message.Errorf(xdp.ErrAmbiguousProgram, "program %s: that could be %s", name, xdp.ListPrograms(matches))
 	case len(matches) == 1:
 		return f.openAtTC(matches[0].ID, function)
 	}
@@ -121,7 +121,7 @@ func (f *finder) find(selector string) (*traceTarget, error) {
 	if len(f.running) > 0 {
 		at = "at XDP it runs " + f.ifi.Runs()
 	}
-	return nil, message.Errorf(xdp.ErrOtherProgram, "program %s: %s does not run it; %s, at tc %s", name, f.ifi.Name, at, names(f.programsAtTC()))
+	return nil, message.Errorf(xdp.ErrOtherProgram, "program %s: %s does not run it; %s, at tc %s", name, f.ifi.Name, at, xdp.ListPrograms(f.programsAtTC()))
 }
 
 // findCalled finds a function of a program that is reached by tail calls. The program itself cannot
@@ -174,14 +174,6 @@ func (f *finder) openAtTC(id uint32, function string) (*traceTarget, error) {
 		return nil, err
 	}
 	return t, nil
-}
-
-func names(programs []xdp.Program) string {
-	var all []string
-	for _, p := range programs {
-		all = append(all, p.String())
-	}
-	return strings.Join(all, ", ")
 }
 
 // isOfTC reports whether a program is of the type of those at tc. It is false if the program cannot

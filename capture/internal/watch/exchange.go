@@ -39,7 +39,7 @@ func (f *Followed) setFilter(expression string) error {
 	next := *f.Options
 	next.Filter, next.FilterProgram = expression, nil
 	if err := next.Compile(new(probe.Point)); err != nil {
-		return stays(err)
+		return err
 	}
 	var changes []*change
 	for _, one := range f.all { // to look up names may take long
@@ -48,7 +48,7 @@ func (f *Followed) setFilter(expression string) error {
 		}
 		c := &change{captured: one, point: probe.Point{Interface: one.ifi}}
 		if err := next.Compile(&c.point); err != nil {
-			return stays(err)
+			return err
 		}
 		changes = append(changes, c)
 	}
@@ -65,7 +65,7 @@ func (f *Followed) exchange(changes []*change, next *probe.Options) error {
 				f.Roster.Free(c.next)
 				err = errors.Join(err, c.discard())
 			}
-			return stays(err)
+			return err
 		}
 	}
 	f.Options.Filter, f.Options.FilterProgram = next.Filter, nil
@@ -79,9 +79,6 @@ func (f *Followed) exchange(changes []*change, next *probe.Options) error {
 	f.all = append(f.all, former)
 	return errors.Join(append(errs, f.Sampler.AwaitEnd(), f.noteStopped(former))...)
 }
-
-// stays is an error after which all hooks keep their filter.
-func stays(err error) error { return fmt.Errorf("%w: the former filter stays", err) }
 
 // prepare loads the programs of an interface with the next filter.
 func (f *Followed) prepare(c *change) (err error) {

@@ -38,7 +38,7 @@ func InterpretWith(contains func(set int, key []byte) bool, prog []bpf.RawInstru
 			return a
 		case ClassLD:
 			if set, isLookup := SetOf(i.Op); isLookup {
-				at, size := uint64(i.K), uint64(LoadSize(i))
+				at, size := uint64(i.K), uint64(LoadSize(i.Op))
 				if i.Op&ModeMask == ModeIND {
 					at += uint64(x)
 				}
@@ -58,9 +58,9 @@ func InterpretWith(contains func(set int, key []byte) bool, prog []bpf.RawInstru
 			case ModeMEM:
 				a = mem[i.K]
 			case ModeABS:
-				a, ok = fetch(uint64(i.K), LoadSize(i))
+				a, ok = fetch(uint64(i.K), LoadSize(i.Op))
 			case ModeIND:
-				a, ok = fetch(uint64(i.K)+uint64(x), LoadSize(i))
+				a, ok = fetch(uint64(i.K)+uint64(x), LoadSize(i.Op))
 			}
 		case ClassLDX:
 			switch i.Op & ModeMask {

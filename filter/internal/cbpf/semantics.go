@@ -31,10 +31,10 @@ func PacketLoad(ins bpf.RawInstruction) (constant, indexed bool) {
 	return constant, class == ClassLD && mode == ModeIND
 }
 
-// LoadSize returns the number of bytes that an instruction loads from the packet: 1, 2 or 4, and 16
+// LoadSize returns the number of bytes that an opcode loads from the packet: 1, 2 or 4, and 16
 // for a lookup of an IPv6 address.
-func LoadSize(ins bpf.RawInstruction) int {
-	switch ins.Op & SizeMask {
+func LoadSize(op uint16) int {
+	switch op & SizeMask {
 	case SizeB:
 		return 1
 	case SizeH:

@@ -39,17 +39,7 @@ func (g *generator) reserveLevels() {
 }
 
 // usesInner reports whether an expression has the word inner.
-func usesInner(n syntax.Expr) bool {
-	switch n := n.(type) {
-	case *syntax.Logical:
-		return usesInner(n.X) || usesInner(n.Y)
-	case *syntax.Negation:
-		return usesInner(n.X)
-	case *syntax.Inner:
-		return true
-	}
-	return false
-}
+func usesInner(n syntax.Expr) bool { return innerDepth(n) > 0 }
 
 // walksFor reports whether the walk belongs before this part of the expression: the smallest one
 // with every inner in it. The tests before it choose whether a packet needs the walk.

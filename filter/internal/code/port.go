@@ -23,15 +23,17 @@ func (g *generator) ports(p *syntax.Primitive, typ uint32) *Block {
 
 // portsOf is the part of ports for one transport.
 func (g *generator) portsOf(p *syntax.Primitive, typ, transport uint32) *Block {
-	b := g.wholePorts(p, typ, transport)
+	b := g.portsAfterIP(p, typ, transport)
 	if g.fragments && typ == names.EtherIP6 {
 		b = Or(b, g.portsOfFirst(p, transport))
 	}
 	return b
 }
 
-// wholePorts is portsOf without first fragments of IPv6.
-func (g *generator) wholePorts(p *syntax.Primitive, typ, transport uint32) *Block {
+// portsAfterIP is the part of portsOf for packets whose transport header follows the IP header.
+// First fragments of IPv4 are among them, but not those of IPv6, which have a fragment header
+// between.
+func (g *generator) portsAfterIP(p *syntax.Primitive, typ, transport uint32) *Block {
 	if typ == names.EtherIP {
 		head := g.equal(field{fromNetwork, 9}, cbpf.SizeB, transport)
 		return And(And(head, g.firstFragment()), g.portsAt(p, field{fromIPv4Body, 0}))
@@ -42,8 +44,8 @@ func (g *generator) wholePorts(p *syntax.Primitive, typ, transport uint32) *Bloc
 // portsOfFirst is portsOf for a first fragment of IPv6, whose fragment header is the first after
 // IPv6's.
 func (g *generator) portsOfFirst(p *syntax.Primitive, transport uint32) *Block {
-	const fragment, size = 44, 8
-	head := And(g.equal(field{fromNetwork, 6}, cbpf.SizeB, fragment), g.equal(field{fromIPv6Body, 0}, cbpf.SizeB, transport))
+	const size = 8 // of the fragment header
+	head := And(g.equal(field{fromNetwork, 6}, cbpf.SizeB, names.IPFragment), g.equal(field{fromIPv6Body, 0}, cbpf.SizeB, transport))
 	head = And(head, Not(g.compare(field{fromIPv6Body, 2}, cbpf.SizeH, cbpf.OpJset, 0xfff8)))
 	return And(head, g.portsAt(p, field{fromIPv6Body, size}))
 }

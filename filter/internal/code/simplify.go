@@ -6,9 +6,9 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
-// simplify rewrites the statements of the nodes. If it removes the second of two statements with
-// the same value, the result of the first is used until later. So it finds the uses again before it
-// removes unused statements.
+// simplify rewrites the statements of the nodes. It first removes statements that compute a value
+// again which their atom already has. Later code then reads the result of the earlier statement, so
+// it finds anew which results are read, before it removes the statements whose results are not.
 func (o *optimiser) simplify() {
 	for _, n := range o.order {
 		o.simplifyStatements(n)

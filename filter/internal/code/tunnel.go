@@ -50,7 +50,7 @@ func (g *generator) into(u tunnel, s *syntax.Special) (*Block, offset) {
 func (g *generator) carries(u tunnel, s *syntax.Special, typ uint32, body from) *Block {
 	to := func(port uint32) *Block {
 		p := syntax.Primitive{At: s.At, Qual: syntax.Qualifier{Type: syntax.AddrPort, Dir: syntax.DirDst}, Meaning: syntax.Meaning{Ports: [2]uint32{port, port}}}
-		return g.wholePorts(&p, typ, names.IPUDP)
+		return g.portsAfterIP(&p, typ, names.IPUDP)
 	}
 	b := to(u.port)
 	if u == vxlan && g.vxlanPort != 0 {

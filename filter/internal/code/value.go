@@ -123,15 +123,7 @@ type load struct {
 
 // load returns the value of a load, and the bytes that it needs. x is the value of X.
 func (v *values) load(s *Stmt, x value) (value, load) {
-	l := load{base: v.constant(0), k: uint64(s.K), size: 4}
-	switch s.Code & cbpf.SizeMask {
-	case cbpf.SizeB:
-		l.size = 1
-	case cbpf.SizeH:
-		l.size = 2
-	case cbpf.SizeAddress6:
-		l.size = 16
-	}
+	l := load{base: v.constant(0), k: uint64(s.K), size: uint64(cbpf.LoadSize(uint16(s.Code)))}
 	most := uint32(1<<(8*l.size) - 1)
 	switch {
 	case s.Code == cbpf.LdxMsh:

@@ -142,9 +142,9 @@ func (s *step) begin() *Block {
 	return next
 }
 
-// whole continues at yes if the packet has a header of k bytes after the link header. Packets
-// inside do: see arrival.
-func (s *step) whole(k uint32, yes *Block) *Block {
+// ifWhole continues at yes if the packet has all k bytes of the header after the link header. Of an
+// inner packet the arrival has tested it already.
+func (s *step) ifWhole(k uint32, yes *Block) *Block {
 	if s.first {
 		return Close(reaches(s.payload, k), yes, s.end)
 	}
@@ -159,7 +159,7 @@ func (s *step) ipv4(protocol *Block) *Block {
 	next = Close(s.firstFragment(), next, s.end)
 	next = Close(s.compare(field{fromNetwork, 0}, cbpf.SizeB, cbpf.OpJgt, 0x4f), s.end, next)
 	next = Close(s.compare(field{fromNetwork, 0}, cbpf.SizeB, cbpf.OpJge, 0x45), next, s.end)
-	return s.whole(20, next)
+	return s.ifWhole(20, next)
 }
 
 // ipv6 reads the header of IPv6 and its extension headers.
@@ -170,7 +170,7 @@ func (s *step) ipv6(protocol *Block) *Block {
 	}
 	next = goTo(next, append(store(protocolWord, s.load(field{fromNetwork, 6}, cbpf.SizeB)), s.start(40)...)...)
 	next = ifMasked(s.load(field{fromNetwork, 0}, cbpf.SizeB), 0xf0, 0x60, next, s.end)
-	return s.whole(40, next)
+	return s.ifWhole(40, next)
 }
 
 // extension passes an extension header of IPv6, and continues at more; where there is none, at

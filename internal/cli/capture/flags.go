@@ -82,7 +82,7 @@ func (o *Options) whereFlags() []frame.Flag {
 			Help:   "trace this program: `NAME`, id or all of several at XDP, NAME or id of one at tc, or the id of one in a devmap or cpumap; NAME/FUNCTION traces a function of it",
 			Dialog: frame.Dialog{Place: 1, Label: "Program", Look: extcap.RunningPrograms}},
 		{Name: "rx-capture", Value: (*frame.List)(&o.hookNames), Words: []string{"entry", "exit"}, List: true,
-			Help: "where an XDP program runs, take packets as they enter it (`entry`, the default), as they leave it (exit), or both (entry,exit); with --verdict, --slower-than or --reason only those of the packets that these keep",
+			Help: "where an XDP program runs, take packets as they enter it (`entry`, the default), as they leave it (exit), or both (entry,exit); --verdict, --slower-than and --reason choose packets by how they leave it, for entries too",
 			Dialog: frame.Dialog{Place: 0, Label: "Where an XDP program runs", Choices: []frame.Choice{
 				{Word: "", Label: "packets that enter it"}, {Word: "exit", Label: "packets that leave it, with their verdict"}, {Word: "entry,exit", Label: "both"}}}},
 		{Name: "hook", Value: (*frame.Name)(&o.session.HookMap), Settings: frame.Wiresharks, Rivals: []string{"interface"},

@@ -101,7 +101,7 @@ func (f *jsonFlag) explainLines(o *Options) {
 		return
 	}
 	stderr := o.Process.Stderr.File()
-	if frame.TerminalOf(stderr) != nil || isSameOpen(o.Process.Stdout.File, stderr) {
+	if frame.NewTerminal(stderr) != nil || isSameOpen(o.Process.Stdout.File, stderr) {
 		frame.Say(o.Process.Stderr, "--json is the closing report; --format json prints the packets")
 	}
 }

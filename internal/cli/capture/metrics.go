@@ -66,7 +66,7 @@ func (r *captureRun) read() (c captureReading, err error) {
 		if f, ok := d.(*file.File); ok {
 			c.fileSize = max(c.fileSize, 0) + f.Kept()
 		}
-		if server, ok := d.(interface{ Account() stream.ServerAccount }); ok {
+		if server, ok := d.(server); ok {
 			a := server.Account()
 			c.clients = &a
 		}

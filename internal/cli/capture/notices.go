@@ -24,6 +24,11 @@ type notices struct {
 	omitted uint64
 }
 
+// An answer is a notice that somebody has asked for, by a signal. It is always printed.
+type answer struct{ error }
+
+func (a answer) Unwrap() error { return a.error }
+
 // newNotices returns an empty list.
 func newNotices() *notices {
 	return &notices{come: make(chan error, 16), alike: make(map[string]uint64)}
@@ -59,6 +64,13 @@ func (n *notices) fold(text string) (told string, ok bool) {
 		return fmt.Sprintf("%s notices like this one: %s", number, text), true
 	}
 	return "", false
+}
+
+// keep keeps a text that was printed, if there are not too many.
+func (n *notices) keep(text string) {
+	if len(n.texts) < maxTold {
+		n.texts = append(n.texts, text)
+	}
 }
 
 // left is how many notices are not among the texts.

@@ -156,7 +156,7 @@ func TestEveryFlag(t *testing.T) {
 		case "fragments":
 			args = append(args, "-i", "none0", "port 53")
 		case "reload-filter":
-			args = append(args, "-i", "none0", "-F", os.DevNull)
+			args = append(args, "-i", "none0", "-F", writeFile(t, "udp"))
 		case "reason":
 			args = append(args, "-i", "none0", "--drops")
 		case "file-count":

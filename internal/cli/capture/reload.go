@@ -1,7 +1,9 @@
 package capture
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,16 +27,17 @@ func (r *captureRun) reloadOnHangup() (stop func()) {
 	if r.o.session.FilterChanges {
 		r.noteUnreadable("-F", r.o.filter.File)
 	}
+	expression := r.o.filter.Text
 	return r.o.Process.ReloadOnHangup(func() {
 		for _, s := range all {
 			added, deleted, err := s.Reload()
 			if err == nil {
 				err = fmt.Errorf("set %s: read %s again: %d added, %d deleted", s.Name(), s.Path(), added, deleted)
 			}
-			r.notices.add(err)
+			r.notices.add(answer{err})
 		}
 		if r.o.session.FilterChanges {
-			r.notices.add(r.reloadFilter())
+			r.notices.add(answer{r.reloadFilter(&expression)})
 		}
 	})
 }
@@ -43,28 +46,37 @@ func (r *captureRun) reloadOnHangup() (stop func()) {
 func (r *captureRun) noteUnreadable(what, path string) {
 	f, err := os.Open(path)
 	if err != nil {
-		r.notices.add(fmt.Errorf("%s: SIGHUP will not read it again: %w", what, err))
+		r.notices.add(fmt.Errorf("%s: SIGHUP will not read it again: %w: let the user that the capture has become read it and its directory, or choose the user with -Z", what, err))
 		return
 	}
 	f.Close() // only read
 }
 
-// reloadFilter lets the capture go on with what the file of -F says now, and returns a notice.
-func (r *captureRun) reloadFilter() error {
-	expression, err := r.o.filter.ReadFile(r.o.Process.Signalled())
-	if err == nil {
-		err = r.session.SetFilter(expression)
+// reloadFilter replaces the present expression by the one that is in the file of -F now, and returns
+// a notice.
+func (r *captureRun) reloadFilter(expression *string) error {
+	file := r.o.filter.File
+	next, err := r.o.filter.Reread(r.o.Process.Signalled())
+	switch {
+	case err != nil:
+		return fmt.Errorf("the filter stays as it was: %w", err)
+	case next == *expression:
+		return fmt.Errorf("read %s again: the filter is %s, as before", file, orEvery(next))
 	}
-	if err != nil {
-		return err
+	if err := r.session.SetFilter(next); err != nil {
+		if name := (*net.DNSError)(nil); errors.As(err, &name) {
+			err = fmt.Errorf("%w: write the address of %s, because a capture that runs looks up no hosts", err, name.Name)
+		}
+		return fmt.Errorf("the filter stays as it was: %w", err)
 	}
-	return fmt.Errorf("read %s again: the filter is %s from now on", r.o.filter.File, orEvery(expression))
+	*expression = next
+	return fmt.Errorf("read %s again: the filter is %s from now on", file, orEvery(next))
 }
 
 // orEvery is a filter for a message.
 func orEvery(expression string) string {
 	if expression == "" {
-		return "none"
+		return "every packet"
 	}
 	return fmt.Sprintf("%q", expression)
 }
@@ -90,10 +102,10 @@ func (r *captureRun) writeFilters(accounts capture.Accounts) {
 		return
 	}
 	for _, f := range filters {
-		frame.Say(r.text, "under the filter %s: %s", orEvery(f), sums[f].Equation())
+		frame.Say(r.text, "filter %s: %s", orEvery(f), sums[f].Equation())
 	}
 	if past.Sources > 0 {
-		frame.Say(r.text, "under filters before those: %s", past.Equation())
+		frame.Say(r.text, "filters before those: %s", past.Equation())
 	}
 }
 

@@ -167,6 +167,9 @@ func (r *reporter) start() {
 		if r.recorder != nil {
 			frame.Say(r.text, "%s", r.armed())
 		}
+		if text := r.o.endsAtSize(); text != "" {
+			frame.Say(r.text, "%s", text)
+		}
 		for _, out := range r.Outputs {
 			for _, text := range out.Invitation() {
 				frame.Say(r.text, "%s", text)
@@ -195,7 +198,7 @@ func (r *reporter) report(asked <-chan os.Signal) {
 	}
 	look := time.NewTicker(counters.LookInterval)
 	defer look.Stop()
-	known := r.connections()
+	known, _ := r.connections()
 	for {
 		select {
 		case <-r.stop:
@@ -213,7 +216,7 @@ func (r *reporter) report(asked <-chan os.Signal) {
 			if err := r.companions.follow(); err != nil {
 				r.bar.Around(func() { r.note(err) })
 			}
-			now := r.connections()
+			now, _ := r.connections()
 			if text := now.since(known); text != "" {
 				r.bar.Around(func() { r.tellOfClients(text) })
 			}
@@ -234,6 +237,11 @@ func (r *reporter) note(err error) {
 		if r.losses != nil {
 			out = r.losses
 		}
+	}
+	if _, asked := err.(answer); asked {
+		r.notices.keep(text)
+		frame.Say(out, "%s", text)
+		return
 	}
 	if told, ok := r.notices.fold(text); ok {
 		frame.Say(out, "%s", told)

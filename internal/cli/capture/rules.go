@@ -72,10 +72,12 @@ var rules = []rule{
 	{givingWay, func(o *Options) bool { return o.session.GiveWay },
 		"--give-way and --%s: this flag keeps a capture at one hook: omit it, or --give-way"},
 
-	{[]string{"reload-filter"}, func(o *Options) bool { return o.filter.File == "" || o.filter.File == "-" },
+	{[]string{"reload-filter"}, func(o *Options) bool { return o.filter.File == "" },
 		"--reload-filter reads the file of -F again: give the filter as -F FILE"},
+	{[]string{"reload-filter"}, func(o *Options) bool { return !o.filter.CanReread() },
+		"--reload-filter reads the file of -F again, and standard input or a pipe can be read once: give a regular file"},
 	{refiltering, func(o *Options) bool { return o.session.FilterChanges },
-		"--reload-filter and --%s: with this flag a capture keeps the filter that it begins with: omit one of them"},
+		"--reload-filter and --%s: with --%s a capture keeps the filter that it begins with: omit one of them"},
 
 	{receiving, func(o *Options) bool { return strings.EqualFold(o.directionName, "out") },
 		"-Q out and --%s: this flag is for received packets: omit it, or say -Q inout"},

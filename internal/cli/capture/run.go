@@ -224,7 +224,7 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 	r.accounts = all
 	counting := r.count()
 	if r.text == r.o.Process.Stderr {
-		frame.TerminalOf(r.o.Process.Stderr.File()).ClearLine(r.text)
+		frame.NewTerminal(r.o.Process.Stderr.File()).ClearLine(r.text)
 	}
 	if r.objects == nil {
 		r.writeAccounts(r.accounts, "captured")

@@ -48,11 +48,8 @@ func (r *captureRun) status() (s status.Status, err error) {
 		e := r.Outputs[at].Live.(*file.File).Existing()
 		s.Files = &e
 	}
-	for _, out := range r.Outputs {
-		if server, ok := out.Live.(server); ok {
-			a := server.Account()
-			s.Clients = &status.Clients{Connected: a.Connected, Lost: a.Lost}
-		}
+	if c, ok := r.connections(); ok {
+		s.Clients = &status.Clients{Connected: c.Connected, Lost: c.Lost}
 	}
 	return s, nil
 }
@@ -99,13 +96,14 @@ type connections struct {
 	stream.ServerAccount
 }
 
-func (r *captureRun) connections() (c connections) {
+// connections returns false without --serve.
+func (r *captureRun) connections() (c connections, ok bool) {
 	for _, out := range r.Outputs {
-		if s, ok := out.Live.(server); ok {
-			c = connections{out.Name, s.Account()}
+		if s, is := out.Live.(server); is {
+			c, ok = connections{out.Name, s.Account()}, true
 		}
 	}
-	return c
+	return c, ok
 }
 
 // since says which clients have come and gone; "" = none.
@@ -133,6 +131,19 @@ func (r *reporter) tellOfClients(text string) {
 	if told, ok := r.clients.fold(text); ok {
 		frame.Say(r.text, "%s", told)
 	}
+}
+
+// endsAtSize says at which size of its files the capture ends; "" = at none, or a ring of files
+// removes the oldest instead.
+func (o *Options) endsAtSize() string {
+	limits, ring := o.Series, "-C and -W, or -b files:N,"
+	if o.recorder.size.Bytes > 0 {
+		limits, ring = &o.recorder.limits, "-W N"
+	}
+	if limits == nil || limits.MaxBytes == 0 || limits.Keep > 0 {
+		return ""
+	}
+	return fmt.Sprintf("ends when all files together have %s (--max-bytes); with %s it would remove the oldest instead", machine.Amount(limits.MaxBytes), ring)
 }
 
 // armed says that the recorder waits, and for what.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
@@ -77,12 +78,12 @@ func (w *Way) write(out io.Writer) {
 		cell := s.cell()
 		width := 0
 		for _, text := range cell {
-			width = max(width, len(text)+2)
+			width = max(width, utf8.RuneCountInString(text)+2)
 		}
 		for len(lines) < 1+len(cell) {
 			lines = append(lines, "")
 		}
-		at := len(lines[0])
+		at := utf8.RuneCountInString(lines[0])
 		head := string(s.Stage)
 		if n+1 < len(w.Stages) {
 			arrow := fmt.Sprintf(" -- %s --> ", perSecond(w.Stages[n+1].Came))
@@ -92,7 +93,7 @@ func (w *Way) write(out io.Writer) {
 			head += arrow
 		}
 		for i, text := range append([]string{head}, cell...) {
-			lines[i] += strings.Repeat(" ", max(at-len(lines[i]), 0)) + text
+			lines[i] += strings.Repeat(" ", max(at-utf8.RuneCountInString(lines[i]), 0)) + text
 		}
 	}
 	for _, line := range append(lines, "") {

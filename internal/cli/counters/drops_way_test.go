@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -53,6 +54,16 @@ card -- 123.5k/s --> XDP -- 123.5k/s --> stack -- ? --------> socket
 
 what comes to sockets is not counted: why
 `},
+		{"shortened", []drops.Stop{
+			{Stage: drops.Card, Losses: lost("a_card_has_the_longest_names")},
+			{Stage: drops.Stack, Came: tally(40), Losses: lost("SKB_SEGMENTATION_FAILED"), Elsewhere: tally(0)},
+			{Stage: drops.Socket, Came: tally(0), Losses: lost()},
+		}, `
+card -- 40/s ------> stack -- 0/s ------> socket
+40/s lost            40/s lost            0 lost
+a_card_has_the_lon…  SKB_SEGMENTATION_F…
+
+`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -66,8 +77,8 @@ what comes to sockets is not counted: why
 				t.Error(diff)
 			}
 			for line := range strings.Lines(b.String()) {
-				if len(line) > 81 {
-					t.Errorf("%d columns: %s", len(line)-1, line)
+				if n := utf8.RuneCountInString(line) - 1; n > 80 {
+					t.Errorf("%d columns: %s", n, line)
 				}
 			}
 		})

@@ -21,7 +21,7 @@ type Options struct {
 	NoPerCPU   bool   // there is no --per-cpu
 	untraced   string // what answers the command's question where the kernel refuses tracing: frame.Untraced
 	tracesOnly bool   // with a pattern, only interfaces that run a program are counted
-	Begins     string // of the first message, before what is counted; "" = listening on
+	Begins     string // the first words of the first message, before what is counted; "" = listening on
 
 	Interfaces frame.Interfaces
 	Program    string // "" = any, or all programs

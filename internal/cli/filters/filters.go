@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"os"
 	"strings"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -95,9 +96,11 @@ func (o *Options) Read(ctx context.Context) (err error) {
 	case o.ebpf && o.Dump == 0:
 		return errors.New("--ebpf goes with -d")
 	case o.File != "":
-		if o.Text, err = o.ReadFile(ctx); err != nil {
+		text, err := o.readFile(ctx)
+		if err != nil {
 			return err
 		}
+		o.Text = withoutComments(text)
 	case o.ProgramFile != "":
 		text, err := frame.ReadInput(ctx, o.ProgramFile)
 		if err != nil {
@@ -114,13 +117,28 @@ func (o *Options) Read(ctx context.Context) (err error) {
 	return nil
 }
 
-// ReadFile reads the expression in the file of -F.
-func (o *Options) ReadFile(ctx context.Context) (expression string, err error) {
+// CanReread reports whether the file of -F can be read again: it is no pipe, and not the terminal.
+func (o *Options) CanReread() bool {
+	info, err := os.Stat(o.File)
+	return err == nil && info.Mode().IsRegular() // the stream - has no name
+}
+
+// Reread returns the expression that is in the file of -F now. An empty file is an error, because
+// somebody may be about to write it: without a filter it has a comment.
+func (o *Options) Reread(ctx context.Context) (expression string, err error) {
+	text, err := o.readFile(ctx)
+	if err == nil && strings.TrimSpace(text) == "" {
+		err = fmt.Errorf("-F: %s is empty: write a filter, or for every packet a comment, such as # all", o.File)
+	}
+	return withoutComments(text), err
+}
+
+func (o *Options) readFile(ctx context.Context) (string, error) {
 	text, err := frame.ReadInput(ctx, o.File)
 	if err != nil {
-		return "", fmt.Errorf("-F: read the filter expression: %w", err)
+		err = fmt.Errorf("-F: read the filter expression: %w", err)
 	}
-	return strings.TrimSpace(withoutComments(string(text))), nil
+	return string(text), err
 }
 
 // Warn tells the user of a filter that probably means something else than meant.
@@ -130,7 +148,7 @@ func (o *Options) Warn(out io.Writer) {
 	}
 }
 
-// withoutComments removes from each line what comes after a #, as tcpdump does.
+// withoutComments removes from each line what comes after a #, as tcpdump does, and joins the lines.
 func withoutComments(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -140,7 +158,7 @@ func withoutComments(text string) string {
 			b.WriteByte('\n')
 		}
 	}
-	return b.String()
+	return strings.Join(strings.Fields(b.String()), " ")
 }
 
 // Compiling says how the flags let expressions be compiled, whatever the packets and the interface.

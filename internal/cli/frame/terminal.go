@@ -10,20 +10,12 @@ import (
 // A Terminal is a terminal on which this process may draw as long as its job is in the foreground.
 type Terminal struct{ file *os.File }
 
-// NewTerminal returns nil if the file is not a terminal.
+// NewTerminal returns nil if the file is nil or not a terminal.
 func NewTerminal(f *os.File) *Terminal {
-	if !term.IsTerminal(int(f.Fd())) {
+	if f == nil || !term.IsTerminal(int(f.Fd())) {
 		return nil
 	}
 	return &Terminal{f}
-}
-
-// TerminalOf is NewTerminal for a file that may be nil.
-func TerminalOf(f *os.File) *Terminal {
-	if f == nil {
-		return nil
-	}
-	return NewTerminal(f)
 }
 
 // processGroup is this process's job. A shell sets it before the program begins, and in the sandbox

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// pumpHold is how long a pump keeps what it has received: as much later may a packet come from
-	// one host than one from another, and still be in its place.
+	// pumpHold is how long a pump keeps what it has received before Read returns it. Packets of one
+	// host may arrive later than those of another by as much, and are still read in order of time.
 	pumpHold = 500 * time.Millisecond
-	// pumpSize is how many bytes a pump keeps at most. Then its host waits, and counts what is
-	// lost.
+	// pumpSize is the most bytes that a pump keeps. Then it stops receiving, so that the sending
+	// host has to wait: what this host must drop, it counts as lost.
 	pumpSize = 32 << 20
 )
 
-// A pump receives a live stream while others are read, so that a host which sends nothing does not
-// delay the others, and none of them waits for this process. Its methods may be called while it
-// runs.
+// A pump receives a live stream of one host in a goroutine of its own. So a host that sends nothing
+// does not delay the streams of others, and no host waits while another's stream is read. Its
+// methods may be called while it runs.
 type pump struct {
 	conn  net.Conn
 	ctx   context.Context
@@ -75,8 +75,8 @@ func (p *pump) run() {
 	}
 }
 
-// Read returns what has come pumpHold ago. It returns nothing and no error if there is nothing for
-// a while.
+// Read returns what came at least pumpHold ago, or earlier if the pump is half full. If there is
+// nothing yet, it waits for a short time, and returns 0 bytes without an error.
 func (p *pump) Read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +106,7 @@ func (p *pump) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// late reports whether nothing has come that was not read.
+// late reports whether all that has come was read, and the stream has not ended.
 func (p *pump) late() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -34,7 +34,7 @@ type Options struct {
 
 	files   []string
 	gathers bool // the files are streams of several hosts
-	lines   bool // the print packets as lines of JSON
+	lines   bool // packets go to standard output as lines of --format, JSON or CSV
 }
 
 const readHelp = `read prints the packets of capture files as a capture prints them: with verdicts and, with -v, with

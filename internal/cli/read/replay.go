@@ -45,7 +45,7 @@ and --set sets a global variable. With maps that others use, what the program ch
 seen by others: this is refused without --yes.
 
 The table has how many packets got each verdict, how many of them the program changed, and how long
-it ran for one, in ns above a program that does nothing. Below it is what differs: from the verdicts
+it ran for a packet, in ns above a program that does nothing. Below it is what differs: from the verdicts
 that the capture has, with --rx-capture entry,exit, or from another program, --against. --expect
 compares with a file: on each line a filter, a comma and a verdict, such as
 
@@ -61,11 +61,11 @@ the packets as the program left them, with their verdicts.
   CYCLES    cycles per packet, by the CPU's own counters; a dash where it has none
   NATIVE    instructions of the CPU per packet, likewise
 
-Packets that were sent are left out, or run with --sent, in place of those that were received; those
-that were thrown away are left out. Some things are not as they were: the
-time, what other CPUs do at the same time, and what earlier packets have left in maps. A packet that
-is redirected goes nowhere, and to where it would go is not known. The kernel cannot run programs of
-devmap or cpumap entries in this way.`
+The program runs on the packets that the host of the capture received or, with --sent, on those that
+it sent; never on those that it threw away. Some things are not as they were then: the time, what
+other CPUs do meanwhile, and what earlier packets have left in maps. A packet that is redirected goes
+nowhere, and the report does not tell where it would go. The kernel cannot run programs of devmap or
+cpumap entries in this way.`
 
 const replayExamples = `  xdpcap replay --program new.o yesterday.pcapng
                                              its verdicts, and what differs from those of then

@@ -10,7 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A MeasuredReport is what replay --measure prints about a program.
+// A MeasuredReport is what replay --measure prints about a program. A cost of 0 is less than can be
+// measured: noise may even make it negative.
 type MeasuredReport struct {
 	ProgramKeys
 	CPUs     []int                   `json:"cpus"`
@@ -45,14 +46,21 @@ func newMeasuredReport(p *replay.Program, m *replay.Measured, sample *replay.Sam
 }
 
 func newProgramLine(c *replay.Cost) *programLine {
-	l := &programLine{Packets: c.Packets, Changed: c.Changed, OnceNs: c.OnceNs}
+	measurable := func(x float64) *float64 { x = max(x, 0); return &x }
+	l := &programLine{Packets: c.Packets, Changed: c.Changed, OnceNs: *measurable(c.OnceNs)}
 	if c.Repeated > 0 {
-		l.Ns = &c.Ns
+		l.Ns = measurable(c.Ns)
 	}
 	if c.Hardware {
-		l.Cycles, l.Native = &c.Cycles, &c.NativeInstructions
+		l.Cycles, l.Native = measurable(c.Cycles), measurable(c.NativeInstructions)
 	}
 	return l
+}
+
+// isTooLittle reports whether a cost was less than can be measured.
+func (l *programLine) isTooLittle() bool {
+	isZero := func(x *float64) bool { return x != nil && *x == 0 }
+	return l.OnceNs == 0 || isZero(l.Ns) || isZero(l.Cycles) || isZero(l.Native)
 }
 
 func (r *MeasuredReport) WriteTable(w io.Writer) {
@@ -77,6 +85,13 @@ func (r *MeasuredReport) WriteTable(w io.Writer) {
 
 // remarks are sentences about what the table does not show.
 func (r *MeasuredReport) remarks() (lines []string) {
+	isTooLittle := r.Total.isTooLittle()
+	for _, l := range r.Verdicts {
+		isTooLittle = isTooLittle || l.isTooLittle()
+	}
+	if isTooLittle {
+		lines = append(lines, "0.0 is less than can be measured.")
+	}
 	if r.More {
 		lines = append(lines, fmt.Sprintf("The capture has more packets: these are its first %d.", r.Total.Packets))
 	}

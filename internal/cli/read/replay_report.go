@@ -16,18 +16,17 @@ import (
 // A ReplayReport is what replay prints. Times are in ns, above a program that does nothing.
 type ReplayReport struct {
 	ProgramKeys
-	Against     *ProgramKeys             `json:"against,omitempty"` // the other program; missing = the capture
-	Verdicts    map[string]*replayTally  `json:"verdicts"`
-	Total       *replayTally             `json:"total"`
-	Compared    uint64                   `json:"compared"` // packets of which it is known what else became of them
-	Different   uint64                   `json:"different"`
-	Differences []replayDifference       `json:"differences,omitempty"`
-	Expected    []replayExpectation      `json:"expected,omitempty"`
-	Left        map[string]uint64        `json:"left,omitempty"`    // packets that were not run, by why
-	Cut         uint64                   `json:"cut,omitempty"`     // packets of which the capture has only the beginning
-	AsLeft      uint64                   `json:"as_left,omitempty"` // packets that the capture has only as its program left them
-	sent        bool                     // packets that were sent are run
-	shown       [xdp.VerdictSlots]string // names of verdicts, in the order of the table
+	Against     *ProgramKeys            `json:"against,omitempty"` // the other program; missing = the capture
+	Verdicts    map[string]*replayTally `json:"verdicts"`
+	Total       *replayTally            `json:"total"`
+	Compared    uint64                  `json:"compared"` // packets of which it is known what else became of them
+	Different   uint64                  `json:"different"`
+	Differences []replayDifference      `json:"differences,omitempty"`
+	Expected    []replayExpectation     `json:"expected,omitempty"`
+	Left        map[string]uint64       `json:"left,omitempty"`    // packets that were not run, by why
+	Cut         uint64                  `json:"cut,omitempty"`     // packets of which the capture has only the beginning
+	AsLeft      uint64                  `json:"as_left,omitempty"` // packets that the capture has only as its program left them
+	sent        bool                    // packets that were sent are run
 }
 
 // ProgramKeys name a program.
@@ -88,8 +87,8 @@ func newReplayReport(o *replayOptions, from *replay.Result) *ReplayReport {
 		r.Against = &against
 	}
 	for v := range from.Verdicts {
-		if r.shown[v] = xdp.Verdict(v).SlotName(); from.Verdicts[v].Packets > 0 {
-			r.Verdicts[r.shown[v]] = newReplayTally(&from.Verdicts[v])
+		if t := &from.Verdicts[v]; t.Packets > 0 {
+			r.Verdicts[xdp.Verdict(v).SlotName()] = newReplayTally(t)
 		}
 	}
 	for i := range from.Differences {
@@ -137,7 +136,8 @@ func (r *ReplayReport) WriteTable(w io.Writer) {
 		}
 		t.Add(name, count(l.Packets), share, count(l.Bytes), count(l.Changed), nanoseconds(l.Median), nanoseconds(l.P99), nanoseconds(l.Max))
 	}
-	for _, name := range r.shown {
+	for v := range xdp.VerdictSlots {
+		name := xdp.Verdict(v).SlotName()
 		if l := r.Verdicts[name]; l != nil {
 			add(name, l)
 		}

@@ -44,9 +44,11 @@ func TestReloadFilter(t *testing.T) {
 	send() // 1, 2
 	reload("greater 100", `read `+filter+` again: the filter is "greater 100" from now on`)
 	send() // 3, 4
-	reload("greater", "the former filter stays")
+	reload("greater", "the filter stays as it was: replace the filter by \"greater\"")
+	reload("", "the filter stays as it was: -F: "+filter+" is empty")
 	send() // 5, 6
-	reload("# all", "the filter is none from now on")
+	reload("# all", "the filter is every packet from now on")
+	reload("# all\n", "the filter is every packet, as before")
 	send() // 7, 8
 	stderr := p.Interrupt()
 	if diff := cmp.Diff([]uint64{1, 4, 6, 7, 8}, sequences(t, file)); diff != "" {

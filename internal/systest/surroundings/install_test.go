@@ -82,9 +82,15 @@ func TestInstall(t *testing.T) {
 	} else if path, err := filepath.EvalSymlinks(links[0]); err != nil || path != filepath.Join(dest, "opt/x/bin/xdpcap") {
 		t.Error(path, err)
 	}
-	systest.MakeTarget(t, "uninstall", where...)
+	const nothing = "nothing of xdpcap is installed"
+	if out := systest.MakeTarget(t, "uninstall", where...); strings.Contains(out, nothing) {
+		t.Error(out)
+	}
 	if diff := cmp.Diff([]string{"/opt/x/bin/other"}, filesBelow(t, dest)); diff != "" {
 		t.Error(diff)
+	}
+	if out := systest.MakeTarget(t, "uninstall", where...); !strings.Contains(out, nothing+" in "+relative+"/opt/x") {
+		t.Error(out)
 	}
 }
 
