@@ -36,7 +36,7 @@ type statistics struct {
 
 	total      readTally
 	interfaces []*interfaceTally // in the order of the files
-	byLabel    map[string]*interfaceTally
+	tallyOf    map[filtered]*interfaceTally
 	verdicts   [xdp.VerdictSlots]readTally
 	atTC       map[string]*readTally // by the names of verdicts at tc
 	reasons    map[cause]*readTally  // of packets that were thrown away
@@ -60,7 +60,8 @@ func (t *readTally) add(bytes, weight uint32) {
 	t.bytesBefore.Add(weight, float64(bytes))
 }
 
-// interfaceTally counts the packets of an interface, in all files where it has this label.
+// interfaceTally counts the packets of an interface with a filter, in all files where it has this
+// label and this filter.
 type interfaceTally struct {
 	readTally
 	source     capture.Source
@@ -69,10 +70,13 @@ type interfaceTally struct {
 	statistics []file.InterfaceStatistics // of the interfaces in files
 }
 
+// filtered is an interface with a filter: a capture with --reload-filter has several of one label.
+type filtered struct{ label, filter string }
+
 // newStatistics returns an output that prints its report to out, as text or as one JSON object.
 func newStatistics(out io.Writer, asJSON bool) *statistics {
 	return &statistics{
-		out: out, json: asJSON, byLabel: make(map[string]*interfaceTally), atTC: make(map[string]*readTally), reasons: make(map[cause]*readTally), flows: make(map[meter.Flow]*readTally),
+		out: out, json: asJSON, tallyOf: make(map[filtered]*interfaceTally), atTC: make(map[string]*readTally), reasons: make(map[cause]*readTally), flows: make(map[meter.Flow]*readTally),
 	}
 }
 
@@ -112,10 +116,10 @@ func (s *statistics) Flush() error { return nil }
 func (s *statistics) look() {
 	for _, source := range s.Input.SourcesFrom(len(s.sources)) {
 		label := escape.Text(lines.Label(&source))
-		t, ok := s.byLabel[label]
+		t, ok := s.tallyOf[filtered{label, source.Filter}]
 		if !ok {
 			t = &interfaceTally{source: source, label: label}
-			s.byLabel[label] = t
+			s.tallyOf[filtered{label, source.Filter}] = t
 			s.interfaces = append(s.interfaces, t)
 		}
 		s.sources = append(s.sources, source)
@@ -202,11 +206,20 @@ func (s *statistics) report() *Report {
 		from, to := time.Unix(0, s.from).UTC(), time.Unix(0, s.to).UTC()
 		r.From, r.To, r.Duration = &from, &to, time.Duration(s.to-s.from).Seconds()
 	}
+	filters := make(map[string]int) // by label: how many there are
+	for of := range s.tallyOf {
+		filters[of.label]++
+	}
 	for _, i := range s.interfaces {
-		r.Interfaces = append(r.Interfaces, interfaceRate{
+		one := interfaceRate{
 			Interface: cmp.Or(i.source.Name, i.label), Hook: hookKey(&i.source), Program: i.source.Target.Name,
 			readRate: s.rate(i.readTally), Gaps: i.gaps, LostInGaps: i.lost, Account: newFileAccount(i.statistics), label: i.label,
-		})
+		}
+		if filters[i.label] > 1 {
+			one.Filter = i.source.Filter
+			one.label += ": " + cmp.Or(escape.Text(one.Filter), "every packet")
+		}
+		r.Interfaces = append(r.Interfaces, one)
 	}
 	for v, t := range s.verdicts {
 		if t.packets == 0 {

@@ -36,6 +36,7 @@ type interfaceRate struct {
 	Interface string `json:"interface"`
 	Hook      string `json:"hook,omitempty"`
 	Program   string `json:"program,omitempty"`
+	Filter    string `json:"filter,omitempty"` // if the interface has several
 	readRate
 	Gaps       uint64       `json:"gaps"` // number of positions where packets are missing
 	LostInGaps uint64       `json:"lost_in_gaps"`

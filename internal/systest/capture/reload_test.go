@@ -67,6 +67,13 @@ func TestReloadFilter(t *testing.T) {
 	if diff := cmp.Diff(want, reported, cmp.AllowUnexported(counts{})); diff != "" {
 		t.Errorf("reported: %s", diff)
 	}
+	var stats []counts
+	for i, row := range systest.StatsOf(t, file).Interfaces {
+		stats = append(stats, counts{row.Filter, *row.Account.Seen, row.Packets, want[i].gone})
+	}
+	if diff := cmp.Diff(want, stats, cmp.AllowUnexported(counts{})); diff != "" {
+		t.Errorf("read --stats: %s", diff)
+	}
 	_, r := systest.ReadFile(t, file)
 	for i, one := range want {
 		if about, err := r.Interface(i); err != nil || about.Filter != one.filter || about.Statistics.PacketsReceived != one.seen {
