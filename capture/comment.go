@@ -174,8 +174,8 @@ func ParsePassedBy(comments []string) uint64 {
 	return 0
 }
 
-// returns reports whether a source has a program with verdicts of a kind. Sources that come later are
-// taken for XDP.
+// returns reports whether a source has a program with verdicts of a kind. Sources that come later
+// are taken for XDP.
 func (d *Description) returns(kind VerdictKind) bool {
 	return len(d.Sources) == 0 && kind == XDPVerdict ||
 		slices.ContainsFunc(d.Sources, func(s Source) bool { return (s.TargetAt != 0) == (kind == TCVerdict) })

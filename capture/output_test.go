@@ -143,8 +143,8 @@ func TestPatternsInComment(t *testing.T) {
 	}
 }
 
-// A file says by which verdicts packets were chosen, of XDP and of tc: a name that both have is said
-// only for the programs that are traced.
+// A file says by which verdicts packets were chosen, of XDP and of tc: a name that both have is
+// said only for the programs that are traced.
 func TestVerdictsInComment(t *testing.T) {
 	t.Parallel()
 	xdp, tc := Source{}, Source{TargetAt: packet.AtTCIngress}

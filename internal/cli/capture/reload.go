@@ -52,8 +52,8 @@ func (r *captureRun) noteUnreadable(what, path string) {
 	f.Close() // only read
 }
 
-// reloadFilter replaces the present expression by the one that is in the file of -F now, and returns
-// a notice.
+// reloadFilter replaces the present expression by the one that is in the file of -F now, and
+// returns a notice.
 func (r *captureRun) reloadFilter(expression *string) error {
 	file := r.o.filter.File
 	next, err := r.o.filter.Reread(r.o.Process.Signalled())

@@ -148,7 +148,8 @@ func (o *Options) Warn(out io.Writer) {
 	}
 }
 
-// withoutComments removes from each line what comes after a #, as tcpdump does, and joins the lines.
+// withoutComments removes from each line what comes after a #, as tcpdump does, and joins the
+// lines.
 func withoutComments(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
