@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
-	"github.com/xdpcap/xdpcap/capture/internal/ring"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // AnonymizedComment begins the line of a file's comment about the replacement of addresses.
@@ -69,7 +69,7 @@ func (d *Description) comment(commandLine string) string {
 	if d.Options.HeadersOnly {
 		fmt.Fprintf(&b, "packets were cut in the kernel, %d bytes after the end of their headers\n", d.Options.Payload)
 	}
-	fmt.Fprintf(&b, "transport: %v, %s for each CPU", d.Options.Transport, ring.Kibibytes(d.Options.Buffer))
+	fmt.Fprintf(&b, "transport: %v, %s for each CPU", d.Options.Transport, message.Kibibytes(d.Options.Buffer))
 	if commandLine != "" {
 		fmt.Fprintf(&b, "\ncommand line: %s", commandLine)
 	}

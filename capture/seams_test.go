@@ -155,8 +155,8 @@ func TestLossWithoutRing(t *testing.T) {
 	h := &stillHook{account: kernel.SamplerAccount{Seen: 10, Sampled: 10}}
 	rings := ring.Lists{Number: 1}
 	s := openStill(t, Options{}, rings.New, h)
-	s.loss.close()
-	w := newLossWatch(s)
+	s.loss.Close()
+	w := s.newFirstLoss()
 	for _, step := range []struct {
 		ring       uint32
 		lost, want uint64
@@ -170,17 +170,17 @@ func TestLossWithoutRing(t *testing.T) {
 		rings.Number = step.ring
 		h.account.Lost = step.lost
 		must(t, h.Attach())
-		now, err := w.read()
-		if err != nil || now.lost != step.want {
-			t.Errorf("ring %d, %d lost: read %d, want %d; %v", step.ring, step.lost, now.lost, step.want, err)
+		now, err := w.Read()
+		if err != nil || now.Lost != step.want {
+			t.Errorf("ring %d, %d lost: read %d, want %d; %v", step.ring, step.lost, now.Lost, step.want, err)
 		}
 	}
 	// Nor does what a CPU has lost before it is found to have no ring.
-	if w.look(false); w.began == nil || !s.laps.IsOn() {
+	if w.Look(false); w.Began == nil || !s.laps.IsOn() {
 		t.Error("nothing is measured after a loss")
 	}
 	rings.Number = 0
-	if w.look(false); w.began != nil || s.laps.IsOn() {
+	if w.Look(false); w.Began != nil || s.laps.IsOn() {
 		t.Error("it is measured why a CPU without a ring loses packets")
 	}
 }

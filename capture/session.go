@@ -33,7 +33,7 @@ type Session struct {
 	watch   *watch.Watch
 	witness *watch.Witness
 	laps    throttle.Laps
-	loss    *lossWatch
+	loss    *watch.FirstLoss
 
 	regulator *throttle.Regulator // nil unless the session is adaptive; it has no loss watch then
 
@@ -160,8 +160,8 @@ func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 		s.regulator = throttle.NewRegulator(adaptive{s}, o, s.notice)
 		go s.regulator.Run()
 	} else {
-		s.loss = newLossWatch(s)
-		go s.loss.run()
+		s.loss = s.newFirstLoss()
+		go s.loss.Run()
 	}
 	return nil
 }
@@ -282,7 +282,7 @@ func (s *Session) Stop() {
 		}
 		s.hooks.Detached.Store(true)
 		if s.loss != nil {
-			s.loss.end()
+			s.loss.End()
 		}
 		if s.regulator != nil {
 			s.regulator.End()
@@ -329,7 +329,7 @@ func (s *Session) Close() error {
 		s.watch.Close()
 	}
 	if s.loss != nil {
-		s.loss.close()
+		s.loss.Close()
 	}
 	if s.regulator != nil {
 		s.regulator.Close()

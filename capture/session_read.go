@@ -14,6 +14,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
+	"github.com/xdpcap/xdpcap/capture/internal/watch"
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
@@ -49,6 +50,15 @@ func (s *Session) regulate(outputs []Output) (end func()) {
 		}
 	}
 	return s.regulator.Close
+}
+
+// newFirstLoss returns what waits for a loss of the session.
+func (s *Session) newFirstLoss() *watch.FirstLoss {
+	rings := s.options.rings()
+	return watch.NewFirstLoss(watch.LossOptions{
+		Started: s.started, Sampler: s.sampler, Roster: s.roster, Programs: s.programs, Ledger: s.ledger, Laps: &s.laps,
+		Buffer: s.options.Buffer, Enough: rings.Enough, Notice: s.notice,
+	})
 }
 
 // adaptive is the session as its regulator sees it.

@@ -23,6 +23,8 @@ type (
 	TargetPlace = packet.TargetPlace
 	Account     = packet.Account
 	Accounts    = packet.Accounts
+	Loss        = packet.Loss
+	LossCause   = packet.LossCause
 )
 
 // The values of a [Hook].
@@ -55,6 +57,15 @@ const (
 	NoHash, SoftwareHash              = packet.NoHash, packet.SoftwareHash
 	CardHash, ToeplitzHash            = packet.CardHash, packet.ToeplitzHash
 )
+
+// The values of a [LossCause].
+const (
+	Burst, SmallRings      = packet.Burst, packet.SmallRings
+	SlowReader, SlowOutput = packet.SlowReader, packet.SlowOutput
+)
+
+// EnoughTime is how long a ring of [Loss].Enough bytes holds out at SmallRings.
+const EnoughTime = packet.EnoughTime
 
 // MaxRunTime is the longest Facts.RunTime. A packet for which the program ran longer has it, too.
 const MaxRunTime = packet.MaxRunTime

@@ -1,5 +1,6 @@
 // Package message makes the messages of errors: errors that are of a kind, and have a text of their
-// own, and the question for the words that somebody may have meant who mistyped one.
+// own, the question for the words that somebody may have meant who mistyped one, and sizes of
+// rings.
 package message
 
 import "fmt"

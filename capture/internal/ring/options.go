@@ -83,11 +83,11 @@ func (r *Options) fitInto(m ringMemory) (smaller, err error) {
 	fits := m.affordable(asked)
 	if fits < asked {
 		text := fmt.Sprintf("rings of %s for %d CPUs would take more than a quarter of the available memory, which is %v",
-			Kibibytes(asked), m.cpus, m.available)
+			message.Kibibytes(asked), m.cpus, m.available)
 		if r.Size != 0 {
-			return nil, message.Errorf(support.ErrBufferTooLarge, "%s: at most %s fit", text, Kibibytes(fits))
+			return nil, message.Errorf(support.ErrBufferTooLarge, "%s: at most %s fit", text, message.Kibibytes(fits))
 		}
-		smaller = fmt.Errorf("%s: ring size lowered to %s", text, Kibibytes(fits))
+		smaller = fmt.Errorf("%s: ring size lowered to %s", text, message.Kibibytes(fits))
 	}
 	r.Size = fits
 	return smaller, nil
@@ -107,14 +107,6 @@ func (r *Options) Enough(size int, packets uint64) int {
 		return 0
 	}
 	return larger
-}
-
-// Kibibytes formats a power of two that is at least 1 KiB.
-func Kibibytes(n int) string {
-	if n < 1<<20 {
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d MiB", n>>20)
 }
 
 // fitEither makes the transport TransportRing if such rings are possible, and else TransportPerf.

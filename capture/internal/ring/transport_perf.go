@@ -89,9 +89,9 @@ func (r *Options) fitPerf() error {
 	switch {
 	case err != nil: // opening the rings, before anything is attached, returns an error with the remedy
 	case fits < r.Size && asked != 0:
-		return message.Errorf(support.ErrLockedMemory, "%s: at most %s fit", tooMuchLocked(r.Size), Kibibytes(fits))
+		return message.Errorf(support.ErrLockedMemory, "%s: at most %s fit", tooMuchLocked(r.Size), message.Kibibytes(fits))
 	case fits < r.Size:
-		r.notice(fmt.Errorf("%s: ring size lowered to %s", tooMuchLocked(r.Size), Kibibytes(fits)))
+		r.notice(fmt.Errorf("%s: ring size lowered to %s", tooMuchLocked(r.Size), message.Kibibytes(fits)))
 		r.Size = fits
 	}
 	r.Transport = TransportPerf
@@ -99,7 +99,7 @@ func (r *Options) fitPerf() error {
 }
 
 func tooMuchLocked(size int) string {
-	return fmt.Sprintf("rings of %s for %d CPUs exceed the memory that this user may lock", Kibibytes(size), machine.CPUs())
+	return fmt.Sprintf("rings of %s for %d CPUs exceed the memory that this user may lock", message.Kibibytes(size), machine.CPUs())
 }
 
 func newPerfTransport(r Options) transport {

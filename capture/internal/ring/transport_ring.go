@@ -153,7 +153,7 @@ func canHaveRings(size int) error {
 
 func errRingTooLarge(size int) error {
 	return fmt.Errorf("buffer of %s per CPU: the transport %v allows at most %s",
-		Kibibytes(size), TransportRing, Kibibytes(maxRingSize))
+		message.Kibibytes(size), TransportRing, message.Kibibytes(maxRingSize))
 }
 
 // fitShared chooses the size of TransportRing's rings.

@@ -3,49 +3,11 @@ package capture
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
-	"github.com/xdpcap/xdpcap/capture/internal/throttle"
+	"github.com/xdpcap/xdpcap/capture/internal/watch"
 )
-
-// The cause of a loss follows from how it went on, and from what the reader did meanwhile.
-func TestLossCause(t *testing.T) {
-	t.Parallel()
-	const half = lossInterval
-	start := time.Now()
-	before := lossReading{at: start, wanted: 1000}
-	began := lossReading{at: start.Add(half), wanted: 101_000, lost: 1000}
-	on := lossReading{at: start.Add(2 * half), wanted: 301_000, lost: 151_000}
-	over := lossReading{at: start.Add(2 * half), wanted: 111_000, lost: 1000}
-	offline := lossReading{at: start.Add(2 * half), wanted: 100_500, lost: 10}
-	for _, test := range []struct {
-		name  string
-		began *lossReading
-		now   lossReading
-		spent throttle.Times
-		want  Loss
-	}{
-		{"over, at once", &began, over, throttle.Times{throttle.Reading: half},
-			Loss{Lost: 1000, Wanted: 110_000, Rate: 200_000}},
-		{"the CPU that lost most is offline", &began, offline, throttle.Times{throttle.Reading: half},
-			Loss{Lost: 10, Wanted: 99_500, Rate: 200_000}},
-		{"goes on, with pauses", &began, on, throttle.Times{throttle.Reading: half / 2, throttle.Writing: half / 4, throttle.Waiting: half / 4},
-			Loss{Lost: 151_000, Wanted: 300_000, Rate: 400_000, Cause: SmallRings, Idle: 0.25}},
-		{"goes on, the reader is busy", &began, on, throttle.Times{throttle.Reading: half * 6 / 10, throttle.Writing: half * 4 / 10},
-			Loss{Lost: 151_000, Wanted: 300_000, Rate: 400_000, Cause: SlowReader, Room: 0.25}},
-		{"goes on, the output is busy", &began, on, throttle.Times{throttle.Reading: half * 4 / 10, throttle.Writing: half * 6 / 10},
-			Loss{Lost: 151_000, Wanted: 300_000, Rate: 400_000, Cause: SlowOutput, Room: 0.25}},
-		{"the session has ended", nil, on, throttle.Times{},
-			Loss{Lost: 151_000, Wanted: 300_000, Rate: 300_000}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			test.want.Elapsed = 2 * half
-			same(t, &test.want, newLoss(before, test.began, test.now, test.spent))
-		})
-	}
-}
 
 // A heldUp session loses packets while its output has the second one in hand.
 type heldUp struct {
@@ -128,13 +90,13 @@ func TestLoss(t *testing.T) {
 func TestLossOfOutput(t *testing.T) {
 	t.Parallel()
 	u := holdUp(t)
-	u.loss.close() // it looks by the clock
-	w := newLossWatch(u.Session)
+	u.loss.Close() // it looks by the clock
+	w := u.newFirstLoss()
 	u.count(t, 1000, 2)
-	w.look(false)
-	w.began.at = w.began.at.Add(-lossInterval)
+	w.Look(false)
+	w.Began.At = w.Began.At.Add(-watch.LossInterval)
 	u.count(t, 3000, 2002)
-	w.look(false)
+	w.Look(false)
 	u.end(t, &Loss{Lost: 3000, Wanted: 5002, Size: 60, Cause: SlowOutput, Room: 0.5})
 }
 
@@ -148,17 +110,17 @@ func TestLossOfGone(t *testing.T) {
 			var loss *Loss
 			o := Options{Patterns: []string{"absent*"}, Notice: func(err error) { errors.As(err, &loss) }}
 			s := openStill(t, o, (&ring.Lists{Number: 1}).New)
-			s.loss.close()
-			w := newLossWatch(s)
+			s.loss.Close()
+			w := s.newFirstLoss()
 			z := slotZero{s.roster, s.sampler}
 			z.comeFirst(t, "gone")
 			z.countFirst(t, kernel.SamplerAccount{Seen: 10, Lost: 10})
-			w.look(false)
+			w.Look(false)
 			z.goFirst(t)
 			for _, name := range next {
 				z.comeFirst(t, name)
 			}
-			if over := w.look(false); !over || loss == nil {
+			if over := w.Look(false); !over || loss == nil {
 				t.Fatal("the loss is not told")
 			}
 			if len(loss.Sources) != 1 || loss.Sources[0].Name != "gone" || loss.Lost != 10 {
