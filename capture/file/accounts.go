@@ -2,12 +2,13 @@ package file
 
 import "github.com/xdpcap/xdpcap/capture"
 
-// accountsSoFar returns a file's accounts while the session runs: the session's counters minus
-// before, the sum of earlier statistics. taken has the packets in all files so far. A packet that
-// is still in a ring counts as seen only when a file has it.
-func accountsSoFar(d *capture.Description, before, taken capture.Accounts) capture.Accounts {
-	own := taken.Plus(make(capture.Accounts, len(before)))
-	for i, earlier := range before {
+// accountsSoFar returns the accounts of the current file while the session runs: the session's
+// counters minus reported, the sum of the statistics that were already written. taken has the
+// packets in all files so far, this one included. A packet that is still in a ring counts as seen
+// only when it is in a file.
+func accountsSoFar(d *capture.Description, reported, taken capture.Accounts) capture.Accounts {
+	own := taken.Plus(make(capture.Accounts, len(reported))) // a copy, at least as long as reported
+	for i, earlier := range reported {
 		own[i].Captured -= earlier.Captured
 		own[i].Bytes -= earlier.Bytes
 	}
@@ -22,10 +23,10 @@ func accountsSoFar(d *capture.Description, before, taken capture.Accounts) captu
 		return own // the next file's accounts include the difference
 	}
 	for i := range now {
-		a, earlier := own.At(i), before.Of(i)
-		// Invalid is left out, because the end of the session may assign an invalid record to
-		// another source. Packets that are not taken also count as lost at the end, except those of
-		// sources that have gone.
+		a, earlier := own.At(i), reported.Of(i)
+		// Invalid stays 0, because the end of the session may assign an invalid record to another
+		// source. Lost are only packets that found no room in a ring; those that the output did not
+		// take are added at the end, except those of sources that have gone.
 		a.FilteredOut = now[i].FilteredOut - earlier.FilteredOut
 		a.NotSampled = now[i].NotSampled - earlier.NotSampled
 		a.Lost = now[i].Dropped() - earlier.Dropped()
@@ -34,10 +35,11 @@ func accountsSoFar(d *capture.Description, before, taken capture.Accounts) captu
 	return own
 }
 
-// refuse counts packets as lost that an output took but that did not reach its disk.
-func refuse(as, taken capture.Accounts) capture.Accounts {
-	own := as.Plus(make(capture.Accounts, len(taken)))
-	for i, t := range taken {
+// withRefused returns the accounts of an output with the packets counted as lost that it took but
+// that did not reach its disk. refused has these packets.
+func withRefused(as, refused capture.Accounts) capture.Accounts {
+	own := as.Plus(make(capture.Accounts, len(refused)))
+	for i, t := range refused {
 		own[i].Captured -= t.Captured
 		own[i].Bytes -= t.Bytes
 		own[i].Lost += t.Captured
@@ -52,10 +54,11 @@ func refuse(as, taken capture.Accounts) capture.Accounts {
 func passedOver(as, taken, reported capture.Accounts) capture.Accounts {
 	own := as.Delivered(taken)
 	for i := range own {
-		refused := own[i].NotTaken - as[i].NotTaken - reported.Of(i).NotTaken
-		own[i].NotSampled += refused
-		own[i].Lost -= refused
-		own[i].NotTaken -= refused
+		// Delivered has counted these as lost. Those that are reported as not taken stay so.
+		omitted := own[i].NotTaken - as[i].NotTaken - reported.Of(i).NotTaken
+		own[i].NotSampled += omitted
+		own[i].Lost -= omitted
+		own[i].NotTaken -= omitted
 	}
 	return own
 }

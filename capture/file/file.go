@@ -188,7 +188,7 @@ func (f *File) End(final capture.Accounts) (own capture.Accounts, err error) {
 			err = last
 		}
 	}
-	return refuse(account(f.taken), f.finisher.refused), err
+	return withRefused(account(f.taken), f.finisher.refused), err
 }
 
 // Give changes the user and group, by id, of a file that Open or OpenSeries created. A file that

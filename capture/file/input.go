@@ -18,8 +18,8 @@ import (
 
 // An Input is a capture.Input of capture files. It merges the packets of several files by time: the
 // next packet is the earliest of each file's next packets, so packets that are out of order within
-// a file stay so. Its sources are the interfaces of the files. At Begin it has only the interfaces
-// that the files have described by then: see Description.More.
+// a file stay so. Its sources are the interfaces of the files. When an output
+// begins, these are only those that the files have described so far: see Description.More.
 //
 // A truncated or damaged file is read up to the damage, and the other files to their end; then Read
 // returns all errors. The memory used depends neither on the length of the files nor on the lengths
@@ -89,7 +89,7 @@ func NewInput(files []InputFile, o InputOptions) (*Input, error) {
 	for _, file := range files {
 		options := capfile.Options{Memory: in.memory, Correct: file.Correct, Prefix: file.Prefix}
 		if file.Waits {
-			in.live, options.BeforeRead, options.Late = true, in.wait, file.Late
+			in.live, options.BeforeRead, options.Late = true, in.beforeRead, file.Late
 		}
 		f, err := capfile.New(file.In, file.Name, options)
 		if err != nil {
@@ -104,8 +104,9 @@ func NewInput(files []InputFile, o InputOptions) (*Input, error) {
 	return in, nil
 }
 
-// wait is called before each read of a file with InputFile.Waits.
-func (in *Input) wait() error {
+// beforeRead is called before each read of a file with InputFile.Waits. It ends the reading after
+// Stop, and lets the outputs write meanwhile.
+func (in *Input) beforeRead() error {
 	if in.ended.Load() {
 		return io.EOF
 	}
@@ -126,7 +127,7 @@ func (in *Input) Description() capture.Description {
 		OutletName: in.outlets.name, ReasonName: func(_ uint16, f *capture.Facts) string { return in.reasons.name(f.Reason) }, LocationName: in.locations.name,
 		Files: in,
 	}
-	if !in.live {
+	if !in.live { // an output may wait in Write, because packets of complete files are not lost
 		d.Stopped = in.stopped
 	}
 	return d
@@ -157,7 +158,7 @@ func (in *Input) Read(packets []capture.Packet, idle func()) (n int, err error) 
 		if in.pending != nil {
 			in.handle(in.pending)
 			in.pending = nil
-			continue // handle may have set err
+			continue // handle may have set in.err
 		}
 		if n > 0 && !in.merge.IsReady() {
 			break
@@ -170,14 +171,15 @@ func (in *Input) Read(packets []capture.Packet, idle func()) (n int, err error) 
 			if in.packet(&packets[n], &in.packets[n], b) {
 				n++
 			}
-		case n > 0: // it is after these packets
+		case n > 0: // b belongs behind these packets, so the next Read handles it
 			in.pending = b
-			return in.publish(n), nil
+			in.publish()
+			return n, nil
 		default:
 			in.handle(b)
 		}
 	}
-	in.publish(n)
+	in.publish()
 	if n == 0 {
 		return 0, in.err
 	}
@@ -279,13 +281,14 @@ var errTooManyInterfaces = errors.New("the files have more than 65536 interfaces
 // their position among the packets.
 func (in *Input) onBlocks(handle func(*capfile.Block)) { in.handlers = append(in.handlers, handle) }
 
-// IsUnlimited implements [capture.Files].
+// IsUnlimited implements [capture.Files]: the interfaces of several files, or of a pcap file, have
+// no common snapshot length.
 func (in *Input) IsUnlimited() bool { return len(in.files) != 1 || in.files[0].Format == capfile.PCAP }
 
 // change records that the counts of a source must be published.
 func (in *Input) change(source int) {
 	if len(in.changed) == maxChanged {
-		in.publish(0)
+		in.publish()
 	}
 	in.changed = append(in.changed, source)
 }
@@ -293,9 +296,9 @@ func (in *Input) change(source int) {
 // maxChanged is how many changes may wait to be published while no packet matches.
 const maxChanged = 1024
 
-// publish copies the changed counts to `published`, which Accounts reads, and returns n. It does
-// not copy all counts, because a file may have very many interfaces.
-func (in *Input) publish(n int) int {
+// publish copies the changed counts to `published`, which Accounts reads. It does not copy all
+// counts, because a file may have very many interfaces.
+func (in *Input) publish() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for len(in.published) < len(in.counts) {
@@ -305,7 +308,6 @@ func (in *Input) publish(n int) int {
 		in.published[source] = in.counts[source]
 	}
 	in.changed = in.changed[:0]
-	return n
 }
 
 // Accounts returns the accounts of the interfaces so far. Seen counts the packets that were read.

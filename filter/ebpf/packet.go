@@ -33,8 +33,8 @@ func (directAccess) load(t *translator, to asm.Register, offset uint32, size asm
 func (directAccess) loadX(t *translator, offset uint32, size asm.Size) {
 	end := offset + uint32(size.Sizeof())
 	t.emit(asm.Mov.Reg(regSpare, regX))
-	// The verifier must see that the sum stays below its limit. The sum cannot wrap, because it has
-	// 64 bits.
+	// The verifier must see that X + end, which is computed below, is at most maxPacketOffset. X
+	// has 32 bits, so the sum of 64 bits cannot wrap.
 	t.jumpTo(reject, jumpK(asm.JGT, asm.JumpClass, regSpare, maxPacketOffset-end))
 	t.emit(asm.Add.Reg(regSpare, regData), asm.Add.Imm(regSpare, int32(end)))
 	t.jumpTo(reject, jumpX(asm.JGT, asm.JumpClass, regSpare, regEnd))

@@ -4,7 +4,9 @@ package dissect
 // has.
 const maxSkipped = 2000
 
-// skipName skips a name. It returns false if the name does not end in the bytes.
+// skipName moves at to after a name. It returns false if the name has no end in the captured bytes,
+// has an unknown kind of label, or if too many labels were skipped. at may then be beyond the
+// bytes, and so it may be after a name that ends with a pointer.
 func (m *message) skipName() bool {
 	for m.at < len(m.b) && m.labels < maxSkipped {
 		m.labels++
@@ -26,10 +28,12 @@ func (m *message) skipName() bool {
 	return false
 }
 
-// domainName appends the name at an offset of the message and returns the offset after it. It
-// returns false if the name does not end in the bytes or is invalid.
+// domainName appends the name at an offset of the message. end is the offset after the name, or
+// after its first pointer if it has one. ok is false if the name is not complete in the captured
+// bytes, is invalid, or no longer fits on the line.
 func (d *Dissector) domainName(m *message, at int) (end int, ok bool) {
-	b, lowest, letters := m.b, at, 0
+	b, lowest := m.b, at
+	length := 0 // of the name's text so far, with dots; at most 255 bytes of it are shown
 	for jumped := false; !d.ended; {
 		if at >= len(b) {
 			return 0, false
@@ -39,10 +43,10 @@ func (d *Dissector) domainName(m *message, at int) (end int, ok bool) {
 		switch c >> 6 {
 		case 0:
 			if c == 0 {
-				if letters == 0 {
+				if length == 0 {
 					d.add(".")
 				}
-				if letters > 255 {
+				if length > 255 {
 					d.add("<DOMAIN NAME TOO LONG>")
 				}
 				if !jumped {
@@ -50,22 +54,25 @@ func (d *Dissector) domainName(m *message, at int) (end int, ok bool) {
 				}
 				return end, true
 			}
-			if shown := min(c, 255-letters); shown > 0 {
+			if shown := min(c, 255-length); shown > 0 {
 				d.quoted(limit(skip(b, at), shown))
 				if at+shown > len(b) {
 					return 0, false
 				}
 			}
+			// A label costs as much as 4 bytes of text, and a jump as much as 8: so the limit of
+			// the line also limits the work for a hostile name.
 			d.spend(4)
-			at, letters = at+c, letters+c
-			if letters > 255 && jumped {
+			at, length = at+c, length+c
+			// After a jump, end is known. Without one, the loop goes on to find it.
+			if length > 255 && jumped {
 				d.add("<DOMAIN NAME TOO LONG>")
 				return end, true
 			}
-			if letters <= 255 {
+			if length <= 255 {
 				d.add(".")
 			}
-			letters++
+			length++
 		case 3:
 			if at >= len(b) {
 				return 0, false
@@ -73,8 +80,8 @@ func (d *Dissector) domainName(m *message, at int) (end int, ok bool) {
 			if !jumped {
 				end, jumped = at+1, true
 			}
-			// A pointer must lead backwards. So every name ends, and costs no more than its
-			// letters.
+			// A pointer must lead to before everything that was read so far, so that no loop is
+			// possible: lowest is the lowest offset yet.
 			target := c<<8&0x3f00 | int(b[at])
 			if target >= lowest {
 				d.add("<BAD PTR>")
@@ -85,6 +92,7 @@ func (d *Dissector) domainName(m *message, at int) (end int, ok bool) {
 		case 1:
 			if c == 0x41 { // a bit label, which RFC 6891 has withdrawn
 				d.truncated()
+				return 0, false
 			}
 			d.addf("<ELT %d>", c&0x3f)
 			return 0, false

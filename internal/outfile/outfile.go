@@ -31,7 +31,7 @@ type File struct {
 	name       string      // for errors
 	path       string      // where Open found or created the file; "" = the caller opened it
 	final      string      // the path after Publish; "" = it already has its path
-	kernelPath string      // its path by the kernel; "" = unknown
+	kernelPath string      // its path as /proc/self/fd has it; "" = unknown
 	mode       os.FileMode // its type
 	made       bool        // Open created it
 	begun      bool
@@ -40,8 +40,8 @@ type File struct {
 
 // Options are the options of Open.
 type Options struct {
-	// Atomic gives the file its path only when Publish is called. Until then the path also ends in
-	// ".partial".
+	// Atomic gives the file its path only when Publish is called. Until then it is at this path
+	// with ".partial" appended.
 	Atomic bool
 	// New rejects a path with an existing regular file, which Open otherwise overwrites. The error
 	// is of the kind ErrNameTaken.
@@ -54,11 +54,11 @@ type Options struct {
 
 // Open opens the file at a path for writing, or creates it with permissions for its owner only. A
 // regular file is locked against a second Open, by this process or another one, until it is closed
-// or the process ends. With Atomic the lock covers both of its paths. The file stays unchanged
-// until Begin is called. Open does not wait for the reader of a FIFO: without one the error is an
-// ErrNoReader.
+// or the process ends. The lock covers the path and the same with ".partial". The file stays
+// unchanged until Begin is called. Open does not wait for the reader of a FIFO: without one the
+// error is an ErrNoReader.
 func Open(path string, o Options) (*File, error) {
-	final, rival := "", path+Partial
+	final, rival := "", path+Partial // rival is the other path to which a second Open may write
 	if o.Atomic {
 		if err := checkReplaceable(path, o.New); err != nil {
 			return nil, err
@@ -76,7 +76,7 @@ func Open(path string, o Options) (*File, error) {
 	opened.path, opened.final, opened.made, opened.options = path, final, made, o
 	opened.kernelPath = opened.currentPath()
 	if opened.mode&(os.ModeDevice|os.ModeCharDevice) != 0 {
-		control(f, func(fd int) error { return unix.SetNonblock(fd, false) }) // a device may be slow
+		control(f, func(fd int) error { return unix.SetNonblock(fd, false) }) // a write to a busy device waits, and does not fail
 	}
 	switch {
 	case opened.IsRegular():
@@ -105,7 +105,8 @@ func open(path string, o Options) (f *os.File, made bool, err error) {
 			return nil, false, fmt.Errorf("open %s: it is a symbolic link to %s, which does not exist: create that file, or choose another one",
 				path, target)
 		}
-		// The kernel checks fs.protected_regular and fs.protected_fifos only with O_CREATE.
+		// O_CREATE stays set, because only with it the kernel checks fs.protected_regular and
+		// fs.protected_fifos.
 		f, err = o.Trust.open(path, flags)
 	}
 	switch {
@@ -201,8 +202,8 @@ func (f *File) Check(size int64) error {
 		moved = f.currentPath() != f.kernelPath
 	}
 	if moved {
-		// If it has no name left now, it was removed after `now` was read, and not renamed.
-		if now, err := f.Stat(); err == nil && isRemoved(now) {
+		// It may have been removed since the first Stat, and not renamed.
+		if again, err := f.Stat(); err == nil && isRemoved(again) {
 			return f.removed()
 		}
 		return fmt.Errorf("%s was renamed or replaced: the packets so far are in the renamed file",
@@ -211,7 +212,7 @@ func (f *File) Check(size int64) error {
 	return nil // also if the path cannot be looked up now
 }
 
-// currentPath returns the current path of the file by the kernel; "" = unknown.
+// currentPath returns the current path of the file as /proc/self/fd has it; "" = unknown.
 func (f *File) currentPath() (path string) {
 	control(f.File, func(fd int) (err error) {
 		path, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
@@ -262,7 +263,7 @@ func free(f *os.File, name string) (int64, error) {
 	return freeBytes(s), nil
 }
 
-// IsFull reports whether the disk has less than so many bytes free, including root's reserve.
+// IsFull reports whether the disk has less than so many bytes free, where root's reserve is free.
 func (f *File) IsFull(bytes int64) bool {
 	s, err := statfs(f.File)
 	return err == nil && s.Blocks > 0 && int64(s.Bfree)*cmp.Or(s.Frsize, s.Bsize) < bytes
@@ -317,7 +318,8 @@ func freeBytes(s *unix.Statfs_t) int64 { return int64(s.Bavail) * cmp.Or(s.Frsiz
 // the file is still empty.
 func (f *File) Abandon() { f.begun = false }
 
-// Close closes a file of Open. If Open created it and it was never begun, it is removed.
+// Close closes a file of Open. If Open created it and it was never begun, it is removed, provided
+// that it is still empty and has its path.
 func (f *File) Close() error {
 	if f.path == "" {
 		return nil

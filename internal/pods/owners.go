@@ -12,9 +12,9 @@ import (
 
 // Owners map interfaces and addresses to pods, as of the moment of Look.
 type Owners struct {
-	own    *Pod         // the pod in whose network namespace Look was called; nil = it is no pod's
-	byLink map[int]*Pod // by the indices of interfaces of that namespace
-	named  []Address
+	own       *Pod         // the pod in whose network namespace Look was called; nil = it is no pod's
+	byLink    map[int]*Pod // by the indices of interfaces of that namespace
+	addresses []Address
 }
 
 // An Address is an IP address of a pod.
@@ -47,7 +47,9 @@ func Look(all []Pod, home *os.File) (*Owners, error) {
 	}
 	links, err := here.links()
 	if err == nil && outside != here {
-		_, err = outside.links() // gives ids to the namespaces at the other ends
+		// To list links makes the kernel give ids, within this namespace, to the namespaces at the
+		// other ends. outside.id needs them.
+		_, err = outside.links()
 	}
 	if err != nil {
 		return nil, err
@@ -61,7 +63,7 @@ func Look(all []Pod, home *os.File) (*Owners, error) {
 			found[a] = append(found[a], &all[i])
 		}
 	}
-	o.name(all, found)
+	o.recordAddresses(all, found)
 	return o, errors.Join(errs...)
 }
 
@@ -88,7 +90,7 @@ func (o *Owners) addPod(p *Pod, links map[int]int, here, outside *view) ([]netip
 	if err != nil {
 		return nil, err
 	}
-	for index, peer := range links {
+	for index, peer := range links { // which has no noID
 		if peer == id {
 			o.byLink[index] = p
 		}
@@ -121,9 +123,10 @@ func isOwn(ns *os.File) (bool, error) {
 	return a.Dev == b.Dev && a.Ino == b.Ino, nil
 }
 
-// name records the addresses that belong to exactly one pod, in the order of the pods. If several
-// pods have the same address, in separate networks, a name would be wrong for all but one of them.
-func (o *Owners) name(all []Pod, found map[netip.Addr][]*Pod) {
+// recordAddresses keeps the addresses that belong to exactly one pod, in the order of the pods. If
+// several pods have the same address, in separate networks, a name would be wrong for all but one
+// of them.
+func (o *Owners) recordAddresses(all []Pod, found map[netip.Addr][]*Pod) {
 	byPod := make(map[*Pod][]netip.Addr)
 	for a, pods := range found {
 		if len(pods) == 1 {
@@ -134,7 +137,7 @@ func (o *Owners) name(all []Pod, found map[netip.Addr][]*Pod) {
 		its := byPod[&all[i]]
 		slices.SortFunc(its, netip.Addr.Compare) // IPv4 comes first
 		for _, a := range its {
-			o.named = append(o.named, Address{a, &all[i]})
+			o.addresses = append(o.addresses, Address{a, &all[i]})
 		}
 	}
 }
@@ -156,5 +159,5 @@ func (o *Owners) Addresses() []Address {
 	if o == nil {
 		return nil
 	}
-	return o.named
+	return o.addresses
 }

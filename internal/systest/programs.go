@@ -42,14 +42,16 @@ func DetachLink(t *testing.T, pair *testnet.Pair) {
 	}
 }
 
-// LoadDropping loads a program without BTF.
+// LoadDropping loads an XDP program that drops every packet. It has no BTF, so it cannot be traced.
 func LoadDropping(t *testing.T) *ebpf.Program {
 	t.Helper()
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name:         "another",
-		Type:         ebpf.XDP,
-		AttachType:   ebpf.AttachXDP,           // this and the flags must match
-		Flags:        unix.BPF_F_XDP_HAS_FRAGS, // the program that it replaces
+		Name: "another",
+		Type: ebpf.XDP,
+		// These two must be those of the program that it replaces.
+		AttachType: ebpf.AttachXDP,
+		Flags:      unix.BPF_F_XDP_HAS_FRAGS,
+
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Drop)), asm.Return()},
 	})
 	if err != nil {
@@ -59,7 +61,8 @@ func LoadDropping(t *testing.T) *ebpf.Program {
 	return prog
 }
 
-// CheckBlind expects that the process ends with one line that has all these words.
+// CheckBlind expects that the process fails because it no longer sees packets: with exit status 1,
+// and with all these words in the first line of stderr that has want[0].
 func CheckBlind(t *testing.T, p *Process, want ...string) {
 	t.Helper()
 	status, stderr := p.Wait()

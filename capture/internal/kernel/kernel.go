@@ -1,5 +1,5 @@
-// Package kernel is generated from bpf/sampler.c: sampler_bpfel.go has the compiled programs, and
-// the names, types and limits that C and Go share.
+// Package kernel is what bpf2go makes of bpf/sampler.c: the compiled programs, and the names, types
+// and limits that C and Go share.
 package kernel
 
 //go:generate go tool bpf2go -target bpfel -type ring -type account -type passage -type gate -type class -type flow -type head_limit -type lost_limit -type wait_limit -type verdict_kind Sampler ../../../bpf/sampler.c

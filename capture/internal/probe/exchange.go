@@ -59,7 +59,8 @@ func (h *ownHook) Discard() error {
 func (h *TraceHook) Prepare(k *Sampler, p Point, first, index uint32) (err error) {
 	next := *h
 	next.fentry, next.fexit, next.replaces = nil, nil, &h.index
-	if next.filter = p.Filter; next.target.place() == packet.AtTCEgress {
+	next.filter = p.Filter
+	if next.target.place() == packet.AtTCEgress {
 		next.filter = p.Sent
 	}
 	next.entry, next.exit = clone(h.entry), clone(h.exit)

@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/tc"
 )
 
-// A TCHook is a program where an interface hands packets to the stack, or gets them from it. It
-// runs before the other programs there and does not affect packets.
+// A TCHook runs a program at tc, where an interface hands packets to the stack (ingress), or gets
+// them from it (egress). It runs before the other programs there and does not affect packets.
 type TCHook struct {
 	ownHook
 	name string // of the program
@@ -63,9 +63,10 @@ func (h *TCHook) load(k *Sampler, l Loading) (*ebpf.Program, error) {
 	return p, nil
 }
 
-// Prepare implements Exchanger.
+// Prepare implements Exchanger. A session that exchanges filters has no companions.
 func (h *TCHook) Prepare(k *Sampler, p Point, first, index uint32) (err error) {
-	if h.nextFilter = p.Filter; h.at == tc.Egress {
+	h.nextFilter = p.Filter
+	if h.at == tc.Egress {
 		h.nextFilter = p.Sent
 	}
 	h.next, err = h.load(k, Loading{First: first, Index: index, filter: h.nextFilter})

@@ -17,9 +17,9 @@ import (
 // maxSocketPath is how many bytes the path of a socket may have (unix(7)).
 const maxSocketPath = 107
 
-// lockPatience is how long to wait for another process that makes a socket in the same directory.
-// That takes milliseconds. Whoever may read the directory can lock it for longer, to keep others
-// from making sockets, and is not waited for.
+// lockPatience is how long to wait for the lock of a directory, and for a connection to a socket in
+// it. A process that makes a socket holds the lock for milliseconds. Whoever may read the directory
+// could hold it for good to prevent sockets, so after this time it goes on without the lock.
 const lockPatience = time.Second
 
 // A localListener is a socket in the file system, which its owner alone may connect to. It removes
@@ -32,9 +32,9 @@ type localListener struct {
 	once sync.Once
 }
 
-// listenLocally makes a socket. It takes the place of one that nobody listens on any more, and of
-// nothing else. The directory is locked meanwhile, for a second at most, so that of two processes
-// which find such a leftover one does not remove the other's socket.
+// listenLocally makes a socket. It replaces only a socket that nobody listens on any more. It locks
+// the directory meanwhile, because otherwise two processes that find such a leftover could remove
+// each other's new socket.
 func listenLocally(path string) (_ *localListener, err error) {
 	if path == "" || len(path) > maxSocketPath {
 		return nil, fmt.Errorf("the path of a socket has 1 to %d bytes", maxSocketPath)
@@ -55,11 +55,11 @@ func listenLocally(path string) (_ *localListener, err error) {
 	if err := l.removeLeftover(path); err != nil {
 		return nil, err
 	}
-	made := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		// bind(2) makes the file with the mode that the socket has.
 		return errors.Join(c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }), err)
 	}}
-	listener, err := made.Listen(context.Background(), "unix", path)
+	listener, err := config.Listen(context.Background(), "unix", path)
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +72,8 @@ func listenLocally(path string) (_ *localListener, err error) {
 	return l, nil
 }
 
+// lockDirectory locks a directory. If another process keeps the lock for longer than lockPatience,
+// the directory is not locked, and there is no error.
 func lockDirectory(dir *os.File) error {
 	for deadline := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
 		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -84,7 +86,7 @@ func lockDirectory(dir *os.File) error {
 	}
 }
 
-// stat looks at what has the name, and follows no link.
+// stat returns the status of the file that has the socket's name now. It follows no link.
 func (l *localListener) stat() (info unix.Stat_t, err error) {
 	err = unix.Fstatat(int(l.dir.Fd()), l.name, &info, unix.AT_SYMLINK_NOFOLLOW)
 	return info, err
@@ -102,11 +104,10 @@ func (l *localListener) removeLeftover(path string) error {
 		return errors.New("there is something else than a socket: choose another name")
 	}
 	conn, err := net.DialTimeout("unix", path, lockPatience)
-	switch {
-	case err == nil:
+	if err == nil {
 		conn.Close()
-		fallthrough
-	case !errors.Is(err, unix.ECONNREFUSED):
+	}
+	if !errors.Is(err, unix.ECONNREFUSED) { // it answers, or is busy
 		return errors.New("another process listens there: choose another name, or end that one")
 	}
 	return unix.Unlinkat(int(l.dir.Fd()), l.name, 0)
@@ -135,8 +136,8 @@ func (l *localListener) give(uid, gid int) error {
 	return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH)
 }
 
-// Close closes the socket, and removes its file unless another one is there now. Where that is
-// forbidden, the next one to listen there removes it.
+// Close closes the socket, and removes its file unless another file has its name now. If this
+// process may not remove it, the next process that listens there does.
 func (l *localListener) Close() error {
 	err := l.UnixListener.Close()
 	l.once.Do(func() {
