@@ -35,7 +35,7 @@ func TestCountFilter(t *testing.T) {
 		}
 		for i, test := range []struct{ args, filter, want string }{
 			{"udp port 9999", "udp port 9999", "in 2 udp"},
-			{"-F " + expression, "udp \nport 9999", "in 2 udp"},
+			{"-F " + expression, "udp port 9999", "in 2 udp"},
 			{"--filter-file " + program, program, "in 0"},
 			{"--flows 2 tcp port 443", "tcp port 443", "in 1 tcp"},
 			{"vlan and tcp", "vlan and tcp", "in 0"},
