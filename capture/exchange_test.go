@@ -45,11 +45,32 @@ func TestSetFilter(t *testing.T) {
 			if test.traced {
 				testnet.RequireFentry(t)
 			}
-			o := test.options
-			o.Filter, o.FilterChanges = "udp dst port 1000", true
-			testSetFilter(t, test.traced, o, test.hooks)
+			pair, s := atHook(t, test.traced, refiltered(test.options))
+			testSetFilter(t, pair, s, test.hooks)
 		})
 	}
+	t.Run("program at tc egress", func(t *testing.T) {
+		t.Parallel()
+		testnet.RequireFentry(t)
+		pair := testnet.MustPair(t, testnet.PairOptions{})
+		target, err := testnet.NewTarget(testnet.AtTC)
+		must(t, err)
+		defer target.Close()
+		must(t, target.AttachAtTC(pair.Tx, pair.TxName, true, true))
+		o := refiltered(capture.Options{
+			Interfaces: []string{pair.TxName}, Targets: []string{"rewriting_tc_target"}, Hooks: []capture.Hook{capture.Entry},
+		})
+		var s *capture.Session
+		must(t, pair.Tx.Do(func() (err error) { s, err = capture.Open(o); return err }))
+		defer s.Close()
+		testSetFilter(t, pair, s, 1)
+	})
+}
+
+// refiltered returns options of a session whose filter changes.
+func refiltered(o capture.Options) capture.Options {
+	o.Filter, o.FilterChanges = "udp dst port 1000", true
+	return o
 }
 
 // numbered returns a frame to port 1000, 1001 or 1002 with a number.
@@ -57,8 +78,7 @@ func numbered(i uint64) []byte {
 	return testnet.TxToRx().UDP(7, 1000+uint16(i%3), binary.BigEndian.AppendUint64(nil, i))
 }
 
-func testSetFilter(t *testing.T, traced bool, o capture.Options, hooks int) {
-	pair, s := atHook(t, traced, o)
+func testSetFilter(t *testing.T, pair *testnet.Pair, s *capture.Session, hooks int) {
 	exchanges := 20
 	if testnet.Emulated() {
 		exchanges = 5

@@ -13,8 +13,9 @@ import (
 // the programs with one of both filters, never by both.
 type Exchanger interface {
 	Hook
-	// Prepare loads the programs with the filters of a point. first and index are as in Load.
-	Prepare(k *Sampler, p Point, first, index uint32) error
+	// Prepare loads the programs with the filters of a point, which are those of options. first and
+	// index are as in Load.
+	Prepare(k *Sampler, o *Options, p Point, first, index uint32) error
 	// Exchange lets them run in the place of those that are attached. Sources then returns their
 	// sources. After an error the former ones still run.
 	Exchange(k *Sampler) error
@@ -26,8 +27,7 @@ type Exchanger interface {
 // another one at once.
 type ownHook struct {
 	interfaceHook
-	next       *ebpf.Program // of Prepare; nil = none
-	nextFilter attach.Filter
+	next *ebpf.Program // of Prepare; nil = none
 }
 
 func newOwnHook(ifi xdp.Interface, f attach.Filter, at packet.Hook) ownHook {
@@ -44,7 +44,7 @@ func (h *ownHook) Exchange(*Sampler) error {
 		return err
 	}
 	former := h.Programs[0]
-	h.Source.Sampler, h.Programs[0], h.filter, h.next = now, h.next, h.nextFilter, nil
+	h.Source.Sampler, h.Programs[0], h.next = now, h.next, nil
 	return former.Close()
 }
 
@@ -56,12 +56,11 @@ func (h *ownHook) Discard() error {
 }
 
 // Prepare implements Exchanger.
-func (h *TraceHook) Prepare(k *Sampler, p Point, first, index uint32) (err error) {
+func (h *TraceHook) Prepare(k *Sampler, o *Options, p Point, first, index uint32) (err error) {
 	next := *h
 	next.fentry, next.fexit, next.replaces = nil, nil, &h.index
-	next.filter = p.Filter
-	if next.target.place() == packet.AtTCEgress {
-		next.filter = p.Sent
+	if next.filter, err = h.filterOf(o, p); err != nil {
+		return err
 	}
 	next.entry, next.exit = clone(h.entry), clone(h.exit)
 	h.next = &next
@@ -96,7 +95,7 @@ func (h *TraceHook) Exchange(k *Sampler) error {
 		return err
 	}
 	former := h.Tracers()
-	h.fentry, h.fexit, h.entry, h.exit, h.filter, h.index, h.next = next.fentry, next.fexit, next.entry, next.exit, next.filter, next.index, nil
+	h.fentry, h.fexit, h.entry, h.exit, h.index, h.next = next.fentry, next.fexit, next.entry, next.exit, next.index, nil
 	return closePrograms(former...)
 }
 

@@ -64,12 +64,12 @@ func (h *TCHook) load(k *Sampler, l Loading) (*ebpf.Program, error) {
 }
 
 // Prepare implements Exchanger. A session that exchanges filters has no companions.
-func (h *TCHook) Prepare(k *Sampler, p Point, first, index uint32) (err error) {
-	h.nextFilter = p.Filter
+func (h *TCHook) Prepare(k *Sampler, _ *Options, p Point, first, index uint32) (err error) {
+	filter := p.Filter
 	if h.at == tc.Egress {
-		h.nextFilter = p.Sent
+		filter = p.Sent
 	}
-	h.next, err = h.load(k, Loading{First: first, Index: index, filter: h.nextFilter})
+	h.next, err = h.load(k, Loading{First: first, Index: index, filter: filter})
 	return err
 }
 

@@ -53,13 +53,11 @@ func newTraceHooks(p Point, o *Options) (hooks []Hook, err error) {
 	}
 	for _, target := range targets {
 		h := &TraceHook{
-			interfaceHook: interfaceHook{ifi: p.Interface, filter: p.Filter}, target: target, traced: traced,
+			interfaceHook: interfaceHook{ifi: p.Interface}, target: target, traced: traced,
 			atExit: o.FilterAtExit, reasonMap: o.ReasonMap,
 		}
-		if target.place() == packet.AtTCEgress {
-			if h.filter, err = o.compileSent(p); err != nil {
-				return hooks, err
-			}
+		if h.filter, err = h.filterOf(o, p); err != nil {
+			return hooks, err
 		}
 		if len(o.Hooks) == 0 || slices.Contains(o.Hooks, packet.Entry) {
 			h.entry = h.newSource(p.Interface, packet.Entry)
@@ -76,6 +74,15 @@ func newTraceHooks(p Point, o *Options) (hooks []Hook, err error) {
 		hooks = append(hooks, h)
 	}
 	return hooks, nil
+}
+
+// filterOf returns the filter of a point for the packets of the traced program. It is for received
+// packets, unless that runs at egress alone.
+func (h *TraceHook) filterOf(o *Options, p Point) (attach.Filter, error) {
+	if h.target.place() == packet.AtTCEgress {
+		return o.compileSent(p)
+	}
+	return p.Filter, nil
 }
 
 func (h *TraceHook) newSource(ifi xdp.Interface, at packet.Hook) *packet.Source {

@@ -64,8 +64,7 @@ func (h *XDPHook) Load(k *Sampler, first, index uint32) (err error) {
 }
 
 // Prepare implements Exchanger.
-func (h *XDPHook) Prepare(k *Sampler, p Point, first, index uint32) (err error) {
-	h.nextFilter = p.Filter
+func (h *XDPHook) Prepare(k *Sampler, _ *Options, p Point, first, index uint32) (err error) {
 	h.next, err = h.load(k, Loading{First: first, Index: index, filter: p.Filter})
 	return err
 }

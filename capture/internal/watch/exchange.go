@@ -60,7 +60,7 @@ func (f *Followed) setFilter(expression string) error {
 func (f *Followed) exchange(changes []*change, next *probe.Options) error {
 	f.Sampler.Arrival++
 	for i, c := range changes {
-		if err := f.prepare(c); err != nil {
+		if err := f.prepare(c, next); err != nil {
 			for _, c := range changes[:i+1] {
 				f.Roster.Free(c.next)
 				err = errors.Join(err, c.discard())
@@ -81,9 +81,9 @@ func (f *Followed) exchange(changes []*change, next *probe.Options) error {
 }
 
 // prepare loads the programs of an interface with the next filter.
-func (f *Followed) prepare(c *change) (err error) {
+func (f *Followed) prepare(c *change, next *probe.Options) (err error) {
 	c.next, err = f.loadAs(c.hooks, func(i int, first, index uint32) error {
-		return c.hooks[i].(probe.Exchanger).Prepare(f.Sampler, c.point, first, index)
+		return c.hooks[i].(probe.Exchanger).Prepare(f.Sampler, next, c.point, first, index)
 	})
 	return err
 }
