@@ -45,7 +45,7 @@ func (d *Description) comment(commandLine string) string {
 		for _, v := range chosen.verdicts {
 			names = append(names, chosen.kind.NameOf(v))
 		}
-		if names != nil && d.returns(chosen.kind) {
+		if names != nil && d.hasVerdicts(chosen.kind) {
 			fmt.Fprintf(&b, "only packets with the verdict %v at the exit\n", names)
 		}
 	}
@@ -174,9 +174,9 @@ func ParsePassedBy(comments []string) uint64 {
 	return 0
 }
 
-// returns reports whether a source has a program with verdicts of a kind. Sources that come later
-// are taken for XDP.
-func (d *Description) returns(kind VerdictKind) bool {
+// hasVerdicts reports whether a source has verdicts of a kind. If no source has come yet, they will
+// be at XDP.
+func (d *Description) hasVerdicts(kind VerdictKind) bool {
 	return len(d.Sources) == 0 && kind == XDPVerdict ||
 		slices.ContainsFunc(d.Sources, func(s Source) bool { return (s.TargetAt != 0) == (kind == TCVerdict) })
 }

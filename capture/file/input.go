@@ -18,8 +18,8 @@ import (
 
 // An Input is a capture.Input of capture files. It merges the packets of several files by time: the
 // next packet is the earliest of each file's next packets, so packets that are out of order within
-// a file stay so. Its sources are the interfaces of the files. When an output
-// begins, these are only those that the files have described so far: see Description.More.
+// a file stay so. Its sources are the interfaces of the files. When an output begins, these are
+// only those that the files have described so far: see Description.More.
 //
 // A truncated or damaged file is read up to the damage, and the other files to their end; then Read
 // returns all errors. The memory used depends neither on the length of the files nor on the lengths

@@ -41,7 +41,7 @@ type Attachment struct {
 	tracers int                       // how many of the links are those of tracers: the first
 }
 
-// Replace lets a program run in the place of the one at the XDP hook or at tc: each packet meets
+// Replace exchanges the program at the XDP hook or at tc for another one: each packet meets
 // one of them. After an error the former one still runs. Its caller calls no other method at the
 // same time.
 func (a *Attachment) Replace(prog *ebpf.Program) error {

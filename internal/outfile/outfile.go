@@ -263,7 +263,8 @@ func free(f *os.File, name string) (int64, error) {
 	return freeBytes(s), nil
 }
 
-// IsFull reports whether the disk has less than so many bytes free, where root's reserve is free.
+// IsFull reports whether fewer than so many bytes of the disk are free. Root's reserve counts as
+// free.
 func (f *File) IsFull(bytes int64) bool {
 	s, err := statfs(f.File)
 	return err == nil && s.Blocks > 0 && int64(s.Bfree)*cmp.Or(s.Frsize, s.Bsize) < bytes

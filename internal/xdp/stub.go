@@ -42,7 +42,7 @@ func NewStub(prog *ebpf.Program, spec ebpf.ProgramSpec, verdict int32) (*Stub, e
 	return s, nil
 }
 
-// Replace lets the stub call another program that is like the former one. Each packet meets one of
+// Replace makes the stub call another program, of the same type and flags. Each packet meets one of
 // them.
 func (s *Stub) Replace(prog *ebpf.Program) error {
 	if err := s.array.Put(uint32(0), prog); err != nil {

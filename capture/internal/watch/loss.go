@@ -129,8 +129,9 @@ func (w *FirstLoss) Look(last bool) bool {
 	return true
 }
 
-// newLoss compares three readings: the last one without a loss, the first one with a loss, and the
-// one after the laps. began is nil if the session ended before the laps had a result.
+// newLoss describes a loss by three readings: before, the last one without a loss; began, the first
+// one with a loss; and now, after the laps were measured. began is nil if the session ended before
+// that.
 func newLoss(before LossReading, began *LossReading, now LossReading, spent throttle.Times) *packet.Loss {
 	l := &packet.Loss{
 		Lost:    now.Lost,

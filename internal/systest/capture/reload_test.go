@@ -1,8 +1,6 @@
 package capture_test
 
 import (
-	"os"
-	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -17,12 +15,8 @@ import (
 // nothing. The report and the file have the packets by filter.
 func TestReloadFilter(t *testing.T) {
 	t.Parallel()
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // xdpcap would inherit that it is ignored
+	dir := reloadDirectory(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	dir := systest.DirectoryFor(t, 0)
-	if err := os.Chmod(dir, 0o755); err != nil { // the capture is another user when it reads the file again
-		t.Fatal(err)
-	}
 	filter, file := filepath.Join(dir, "filter"), systest.TempFile(t)
 	writeSet(t, filter, "less 100 # short ones\n")
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json", "-F", filter, "--reload-filter")

@@ -49,16 +49,24 @@ func sequences(t *testing.T, file string) (all []uint64) {
 	return all
 }
 
+// reloadDirectory returns a directory for files that captures read again at SIGHUP, when they have
+// become another user.
+func reloadDirectory(t *testing.T) string {
+	t.Helper()
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // xdpcap would inherit that it is ignored
+	dir := systest.DirectoryFor(t, 0)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // A running filter decides by what set add and set delete have made of its set, and after SIGHUP by
 // the file. Another capture with a set of the same name can be left out.
 func TestSetChanges(t *testing.T) {
 	t.Parallel()
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // xdpcap would inherit that it is ignored
+	dir := reloadDirectory(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	dir := systest.DirectoryFor(t, 0)
-	if err := os.Chmod(dir, 0o755); err != nil { // the capture is another user when it reads the file again
-		t.Fatal(err)
-	}
 	name, list, file := setName(), filepath.Join(dir, "list"), systest.TempFile(t)
 	writeSet(t, list, "192.0.2.9 # neither of them\n2001:db8::9\n")
 	capture := func(file string) *systest.Process {
