@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"time"
 
@@ -12,67 +11,48 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// copyDrain measures the least that a reader of filled rings does: a thread copies what blocks of
-// the file have in bytes out of as many rings, and writes it. The rings were filled by CPUs as for
-// xdpcap. The rate counts only the longer of the two steps, as if two threads did them.
-func copyDrain(d *drainage, path string, runs int) (all *laps, err error) {
-	var opened closers
-	defer func() { err = errors.Join(err, opened.close()) }()
+// copyDrain measures the least that a reader of filled rings does: a thread copies as many bytes as
+// the blocks of the file have out of as many rings, and writes them. The rings were filled by CPUs
+// as for xdpcap. The rate counts only the longer of the two steps, as if two threads did them.
+func copyDrain(t tb, d *drainage, path string, runs int) *laps {
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	opened.later(out.Close)
-	if path != nowhere {
-		opened.later(func() error { return os.Remove(path) })
-	}
-	var fillers []*ebpf.Program
+	testnet.Must(t, err)
+	t.Cleanup(func() {
+		out.Close()
+		if path != nowhere {
+			os.Remove(path)
+		}
+	})
+	var fillers []*ebpf.Program // fillers[i] runs on CPU i, and fills rings[i]
 	var rings []*testnet.Copies
 	for range d.rings {
-		pair, err := testnet.NewPair(testnet.PairOptions{})
-		if err != nil {
-			return nil, err
-		}
-		opened.later(pair.Close)
-		r, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Drop, testnet.ReceiverOptions{Copy: true})
-		if err != nil {
-			return nil, err
-		}
-		opened.later(r.Close)
+		r := testnet.MustReceiver(t, testnet.MustPair(t, testnet.PairOptions{}), xdp.Drop, testnet.ReceiverOptions{Copy: true})
 		copies, err := r.Copies()
-		if err != nil {
-			return nil, err
-		}
+		testnet.Must(t, err)
 		fillers, rings = append(fillers, r.Program()), append(rings, copies)
 	}
-	all = &laps{}
+	all := &laps{}
 	block := ebpf.RunOptions{Data: testnet.UDPFrame(blockSize(d.size), 0), Repeat: uint32(d.perRing())}
 	for range runs {
 		for cpu, p := range fillers {
-			err := machine.Quiet(cpu, func() error { _, err := p.Run(&block); return err })
-			if err != nil {
-				return nil, err
-			}
+			testnet.Must(t, machine.Quiet(cpu, func() error { _, err := p.Run(&block); return err }))
 		}
-		some := lap{packets: d.rings * d.perRing()}
-		err := machine.Quiet(0, func() error {
+		l := lap{packets: d.rings * d.perRing()}
+		testnet.Must(t, machine.Quiet(0, func() error {
 			before, err := machine.ThreadTime()
 			if err != nil {
 				return err
 			}
-			if some.took, err = writeCopies(out, rings); err != nil {
+			if l.took, err = writeCopies(out, rings); err != nil {
 				return err
 			}
 			after, err := machine.ThreadTime()
-			some.cpu = after - before
+			l.cpu = after - before
 			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		all.all = append(all.all, some)
+		}))
+		all.full = append(all.full, l)
 	}
-	return all, nil
+	return all
 }
 
 // writeCopies copies all out of rings and writes it. It returns the time of the slower one of the

@@ -2,12 +2,7 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
-	"errors"
-	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +10,6 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/perf/benchfmt"
-	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/testnet"
@@ -23,97 +17,81 @@ import (
 )
 
 // programCost is the name of the benchmark of a configuration; "": no transport.
-func programCost(what, transport string, size int) string {
+func programCost(config, transport string, size int) string {
 	if transport != "" {
 		transport = "transport=" + transport
 	}
-	return named(slices.DeleteFunc([]string{"Program", what, transport, bytesOf(size)}, func(s string) bool { return s == "" })...)
+	return named(slices.DeleteFunc([]string{"Program", config, transport, bytesOf(size)}, func(s string) bool { return s == "" })...)
 }
 
 // measurePrograms measures the CPU time of a packet in the programs of each configuration, of the
 // counter commands, and of programs that do the least that a capture can do.
-func (b *bench) measurePrograms(ctx context.Context) (err error) {
-	l, err := newLab(networkOptions{cpus: 1}, b.runs)
-	if err != nil {
-		return fmt.Errorf("network for the costs: %w", err)
-	}
-	defer func() { err = errors.Join(err, l.close()) }()
-	b.measure(ctx, b.runRounds, l.costs(b.programs))
-	return nil
+func (b *bench) measurePrograms(t tb) {
+	b.measure(t.Context(), b.runRounds, newLab(t, networkOptions{}, b.runs).costs(b.programs))
 }
 
 func (l *lab) costs(programs []*program) (all []*row) {
-	add := func(p *program, command, name string, measure func(context.Context) ([]float64, error)) {
-		all = append(all, &row{name: name, command: command, of: p, measure: func(ctx context.Context) (*benchfmt.Result, error) {
-			ns, err := measure(ctx)
+	add := func(p *program, command, name string, measure func(tb) []float64) {
+		all = append(all, &row{name: name, command: command, of: p, measure: func(t tb) *benchfmt.Result {
+			ns := measure(t)
 			// Other work on the machine can only make a run longer.
-			return measured(len(ns), of(quartile(ns), nsPacket)), err
+			return measured(len(ns), of(quartile(ns), nsPacket))
 		}})
 	}
 	add(nil, "", programCost(clockName, "", shortSize), l.clockCost)
 	add(nil, "", programCost(countName, "", shortSize), l.countCost)
 	for _, size := range []int{shortSize, smallSize, middleSize, longSize, jumboSize} {
-		add(nil, "", programCost(copyingName, "", size), func(ctx context.Context) ([]float64, error) { return l.copyCost(ctx, size) })
+		add(nil, "", programCost(copyingName, "", size), func(t tb) []float64 { return l.copyCost(t, size) })
 	}
 	for i := range configs {
 		c := &configs[i]
 		for _, transport := range transports {
 			for _, p := range programs {
-				add(p, "", programCost(c.what, transport, c.size), func(ctx context.Context) ([]float64, error) {
-					return l.captureCost(ctx, p, c, transport)
-				})
+				add(p, "", programCost(c.name, transport, c.size), func(t tb) []float64 { return l.captureCost(t, p, c, transport) })
 			}
 		}
 	}
+	addCommand := func(name, command, ready string, measure func(tb, tool) []float64) {
+		for _, p := range programs {
+			c := tool{args: append([]string{p.path}, strings.Fields(command)...), ready: ready}
+			add(p, c.commandLine(), programCost(name, "", shortSize), func(t tb) []float64 { return measure(t, c) })
+		}
+	}
+	const interfaceFlag = " -i " + rxName
 	// Counter commands, with the variant or the addition that is measured.
-	for _, what := range []string{"stats", "count", "count --variant ultra", "count --variant naive", "count --sizes", "count --flows 10"} {
-		for _, p := range programs {
-			args := append(append([]string{p.path}, strings.Fields(what)...), "-i", rxName, "--interval", "1h")
-			if what == "stats" {
-				args = append(args, "--action", "drop", "--yes")
-			}
-			t := tool{args: args, ready: "listening on"}
-			add(p, t.commandLine(), programCost(what, "", shortSize), func(ctx context.Context) ([]float64, error) {
-				return l.counterCost(ctx, t)
-			})
+	for _, name := range []string{"stats", "count", "count --variant ultra", "count --variant naive", "count --sizes", "count --flows 10"} {
+		command := name + interfaceFlag + " --interval 1h"
+		if name == "stats" {
+			command += " --action drop --yes"
 		}
+		addCommand(name, command, listening, l.counterCost)
 	}
-	// What top attaches at tc, and a command that counts the same there. top needs a terminal.
-	for _, what := range []string{"count --at tc --sizes --flows 10", "top"} {
-		for _, p := range programs {
-			args := append(append([]string{p.path}, strings.Fields(what)...), "-i", rxName)
-			t := tool{args: args, ready: "listening on"}
-			if what == "top" {
-				t = onTerminal(args, "ingress")
-			}
-			add(p, strings.Join(args, " "), programCost(what, "", shortSize), func(ctx context.Context) ([]float64, error) {
-				return l.ingressCost(ctx, t)
-			})
-		}
-	}
-	for _, what := range []string{"drops", "drops --flows 10", "drops --retransmits", "drops udp or arp"} {
-		for _, p := range programs {
-			args := append([]string{p.path, "drops", "-i", rxName, "--interval", "1h"}, strings.Fields(what)[1:]...)
-			t := tool{args: args, ready: "counting packets"}
-			add(p, t.commandLine(), programCost(what+": thrown away", "", shortSize), func(ctx context.Context) ([]float64, error) {
-				return l.dropsCost(ctx, t, thrownAwayFrame(shortSize))
-			})
-			add(p, t.commandLine(), programCost(what+": not thrown away", "", shortSize), func(ctx context.Context) ([]float64, error) {
-				return l.dropsCost(ctx, t, consumedFrame())
-			})
-		}
+	// The program of top at tc, and a command that counts the same there. top needs a terminal.
+	const atTC = "count --at tc --sizes --flows 10"
+	addCommand(atTC, atTC+interfaceFlag, listening, l.ingressCost)
+	addCommand("top", "top"+interfaceFlag, "ingress", func(t tb, c tool) []float64 { return l.ingressCost(t, c.onTerminal()) })
+	for _, flags := range []string{"", " --flows 10", " --retransmits", " udp or arp"} {
+		command := "drops" + interfaceFlag + " --interval 1h" + flags
+		addCommand("drops"+flags+droppedSuffix, command, counting, func(t tb, c tool) []float64 {
+			return l.stackCost(t, c, stackLoad{droppedFrame(shortSize), mostRepeat, true})
+		})
+		addCommand("drops"+flags+notDroppedSuffix, command, counting, func(t tb, c tool) []float64 {
+			return l.stackCost(t, c, stackLoad{consumedFrame(), mostRepeat, false})
+		})
 	}
 	return all
 }
 
-// captureCost measures xdpcap's own program while xdpcap runs and reads what the program sends.
-func (l *lab) captureCost(ctx context.Context, p *program, c *config, transport string) (all []float64, err error) {
+// captureCost measures xdpcap's own program while xdpcap runs and reads the records of the program.
+func (l *lab) captureCost(t tb, p *program, c *config, transport string) []float64 {
 	if c.place == atStack {
-		return l.stackCost(ctx, p, c, transport)
+		load := stackLoad{consumedFrame(), repeatFor(c.size, c.ringShare), false}
+		if c.ringShare > 0 {
+			load.frame, load.isDropped = droppedFrame(c.size), true
+		}
+		return l.stackCost(t, p.tool(c.name, transport, xdp.Pass, slices.Concat([]string{"-i", rxName, "--drops"}, c.args)...), load)
 	}
-	var opened closers
-	defer func() { err = errors.Join(err, opened.close()) }()
-	s := &subject{base: l.empty.Program(), frame: testnet.UDPFrame(c.size, 0), repeat: repeatFor(c.size, c.kept)}
+	s := subject{base: l.empty.Program(), frame: testnet.UDPFrame(c.size, 0), repeat: repeatFor(c.size, c.ringShare)}
 	if c.frame != nil {
 		s.frame = c.frame()
 	}
@@ -121,70 +99,50 @@ func (l *lab) captureCost(ctx context.Context, p *program, c *config, transport 
 	find := l.attached // the program is known once xdpcap has attached it
 	switch c.place {
 	case atXDP:
-		args, verdict = p.runnable(), xdp.Drop
-	case atIngress, atEgress:
-		at, flags := ebpf.AttachTCXIngress, []string{"--at", "tc"}
-		if c.place == atEgress {
-			at, flags = ebpf.AttachTCXEgress, []string{"-Q", "out"}
-		}
-		find = func() (*ebpf.Program, error) { return l.attachedToTC(at) }
-		s.base, err = emptyAtTC()
-		opened.later(s.base.Close)
-		args = append(args, flags...)
+		args, verdict = runnable, xdp.Drop
+	case atIngress:
+		args, s.base = append(args, "--at", "tc"), emptyAtTC(t)
+		find = func(t tb) *ebpf.Program { return l.attachedToTC(t, ebpf.AttachTCXIngress) }
+	case atEgress:
+		args, s.base = append(args, "-Q", "out"), emptyAtTC(t)
+		find = func(t tb) *ebpf.Program { return l.attachedToTC(t, ebpf.AttachTCXEgress) }
 	case atHookMap:
-		find = nil
-		var hook string
-		hook, err = hookTargets(s, &opened)
-		args = []string{"--hook", hook}
-	default:
-		find = nil
-		err = l.tracedTargets(s, &opened)
+		hooked := newTarget(t)
+		s.prog, s.base, find = hooked.Program(), newTarget(t).Program(), nil
+		args = []string{"--hook", pinHook(t, hooked)}
+	case atEntry, atExit:
+		traced := newTarget(t)
+		testnet.Must(t, traced.AttachAlso(l.pair.Rx, rxName))
+		s.prog, s.base, find = traced.Program(), newTarget(t).Program(), nil
+		s.context = contextOf(s.frame, l.pair.RxIndex)
 		args = append(args, "--rx-capture", map[place]string{atEntry: "entry", atExit: "exit"}[c.place])
 	}
-	if err != nil {
-		return nil, err
-	}
-	t := p.tool(c.what, transport, verdict, append(args, c.args...)...)
-	if s.process, err = startProcess(ctx, l.pair.Rx, t, toolCPU); err != nil {
-		return nil, err
-	}
-	opened.later(func() error { _, err := s.process.end(); return err })
+	s.process = startProcess(t, l.pair.Rx, p.tool(c.name, transport, verdict, slices.Concat(args, c.args)...), toolCPU)
 	if find != nil {
-		if s.prog, err = find(); err != nil {
-			return nil, err
-		}
-		opened.later(s.prog.Close)
+		s.prog = find(t)
 	}
-	return l.cost(ctx, s)
+	all := l.cost(t, s)
+	s.process.end()
+	return all
 }
 
 // emptyAtTC loads a program for tc that does nothing.
-func emptyAtTC() (*ebpf.Program, error) {
-	return ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "Dual BSD/GPL",
-		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, -1), asm.Return()}})
+func emptyAtTC(t tb) *ebpf.Program { return loadProgram(t, ebpf.SchedCLS, asm.Mov.Imm(asm.R0, -1)) }
+
+// loadProgram loads a program of a few instructions and the return, until t ends.
+func loadProgram(t tb, kind ebpf.ProgramType, body ...asm.Instruction) *ebpf.Program {
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: kind, Instructions: append(body, asm.Return()), License: "Dual BSD/GPL"})
+	testnet.Must(t, err)
+	t.Cleanup(func() { p.Close() })
+	return p
 }
 
-// newTarget loads a program with a hook map.
-func newTarget(opened *closers) (*testnet.Target, error) {
-	t, err := testnet.NewTarget(testnet.HookedFrags)
-	if err == nil {
-		opened.later(t.Close)
-	}
-	return t, err
-}
-
-// tracedTargets loads two programs, and attaches the one that is traced.
-func (l *lab) tracedTargets(s *subject, opened *closers) error {
-	traced, err := newTarget(opened)
-	if err != nil {
-		return err
-	}
-	base, err := newTarget(opened)
-	if err != nil {
-		return err
-	}
-	s.prog, s.base, s.context = traced.Program(), base.Program(), contextOf(s.frame, l.pair.RxIndex)
-	return traced.AttachAlso(l.pair.Rx, rxName)
+// newTarget loads a program with a hook map, until t ends.
+func newTarget(t tb) *testnet.Target {
+	target, err := testnet.NewTarget(testnet.HookedFrags)
+	testnet.Must(t, err)
+	t.Cleanup(func() { target.Close() })
+	return target
 }
 
 // contextOf returns a struct xdp_md of linux/bpf.h for a frame that came in on an interface.
@@ -194,103 +152,57 @@ func contextOf(frame []byte, ifindex int) []byte {
 	return b.Bytes()
 }
 
-// hookTargets loads two programs with hook maps; one map is pinned for xdpcap.
-func hookTargets(s *subject, opened *closers) (path string, err error) {
-	hooked, err := newTarget(opened)
-	if err != nil {
-		return "", err
-	}
-	base, err := newTarget(opened)
-	if err != nil {
-		return "", err
-	}
-	s.prog, s.base = hooked.Program(), base.Program()
-	dir, err := os.MkdirTemp("", "xdpcap-bench-")
-	if err != nil {
-		return "", err
-	}
-	opened.later(func() error { return os.Remove(dir) })
-	if err := unix.Mount("bpf", dir, "bpf", 0, ""); err != nil {
-		return "", fmt.Errorf("mount a BPF file system: %w", err)
-	}
-	opened.later(func() error { return unix.Unmount(dir, unix.MNT_DETACH) })
+// pinHook pins the hook map of a target for xdpcap, until t ends.
+func pinHook(t tb, target *testnet.Target) (path string) {
+	dir := t.TempDir()
+	testnet.MustMount(t, "bpf", dir, 0, "")
 	path = filepath.Join(dir, "hook")
-	return path, hooked.Hook().Pin(path)
+	testnet.Must(t, target.Hook().Pin(path))
+	return path
 }
 
 // counterCost measures the program of one of xdpcap's counter commands.
-func (l *lab) counterCost(ctx context.Context, t tool) ([]float64, error) {
-	p, err := startProcess(ctx, l.pair.Rx, t, toolCPU)
-	if err != nil {
-		return nil, err
-	}
-	defer p.stop()
-	prog, err := l.attached()
-	if err != nil {
-		return nil, err
-	}
-	defer prog.Close()
-	return l.programCost(ctx, prog, shortSize, mostRepeat)
+func (l *lab) counterCost(t tb, command tool) []float64 {
+	startProcess(t, l.pair.Rx, command, toolCPU)
+	return l.programCost(t, l.attached(t), shortSize, mostRepeat)
 }
 
 // ingressCost measures the program that a command attaches at tc ingress.
-func (l *lab) ingressCost(ctx context.Context, t tool) ([]float64, error) {
-	p, err := startProcess(ctx, l.pair.Rx, t, toolCPU)
-	if err != nil {
-		return nil, err
-	}
-	defer p.stop()
-	base, err := emptyAtTC()
-	if err != nil {
-		return nil, err
-	}
-	defer base.Close()
-	prog, err := l.attachedToTC(ebpf.AttachTCXIngress)
-	if err != nil {
-		return nil, err
-	}
-	defer prog.Close()
-	return l.cost(ctx, &subject{prog: prog, base: base, frame: testnet.UDPFrame(shortSize, 0), repeat: mostRepeat})
+func (l *lab) ingressCost(t tb, command tool) []float64 {
+	startProcess(t, l.pair.Rx, command, toolCPU)
+	prog := l.attachedToTC(t, ebpf.AttachTCXIngress)
+	return l.cost(t, subject{prog: prog, base: emptyAtTC(t), frame: testnet.UDPFrame(shortSize, 0), repeat: mostRepeat})
 }
 
-// onTerminal is a command that runs on a pseudo-terminal, which shows ready.
-func onTerminal(args []string, ready string) (t tool) {
+// onTerminal returns the command in script of util-linux, which runs it on a pseudo-terminal.
+func (c tool) onTerminal() tool {
 	var words []string
-	for _, arg := range args {
+	for _, arg := range c.args {
 		words = append(words, escape.ShellWord(arg))
 	}
 	// exec: a signal to the group of script reaches the command.
-	t = tool{args: []string{"script", "-qfec", "TERM=xterm exec " + strings.Join(words, " "), nowhere}, ready: ready}
-	if _, err := exec.LookPath("script"); err != nil {
-		t.missing = "script of util-linux is not installed"
-	}
-	return t
+	c.args = []string{"script", "-qfec", "TERM=xterm exec " + strings.Join(words, " "), nowhere}
+	return c
 }
 
 // copyCost measures a receiver that copies.
-func (l *lab) copyCost(ctx context.Context, size int) ([]float64, error) {
-	r, err := testnet.AttachReceiver(l.pair.Rx, rxName, xdp.Drop, testnet.ReceiverOptions{Copy: true})
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	return l.programCost(ctx, r.Program(), size, repeatFor(size, 1))
+func (l *lab) copyCost(t tb, size int) []float64 {
+	r := testnet.MustReceiver(t, l.pair, xdp.Drop, testnet.ReceiverOptions{Copy: true})
+	return l.programCost(t, r.Program(), size, repeatFor(size, 1))
 }
 
 // clockCost measures a program that only reads the clock.
-func (l *lab) clockCost(ctx context.Context) ([]float64, error) {
-	return l.instructionsCost(ctx, asm.FnKtimeGetNs.Call(), asm.Mov.Imm(asm.R0, int32(xdp.Drop)))
+func (l *lab) clockCost(t tb) []float64 {
+	return l.instructionsCost(t, asm.FnKtimeGetNs.Call(), asm.Mov.Imm(asm.R0, int32(xdp.Drop)))
 }
 
 // countCost measures a program that only counts packets: the least that a capture does with a
 // packet that it skips.
-func (l *lab) countCost(ctx context.Context) ([]float64, error) {
+func (l *lab) countCost(t tb) []float64 {
 	counter, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: 1})
-	if err != nil {
-		return nil, err
-	}
+	testnet.Must(t, err)
 	defer counter.Close()
-	return l.instructionsCost(ctx,
+	return l.instructionsCost(t,
 		asm.StoreImm(asm.RFP, -4, 0, asm.Word),
 		asm.Mov.Reg(asm.R2, asm.RFP),
 		asm.Add.Imm(asm.R2, -4),
@@ -304,16 +216,11 @@ func (l *lab) countCost(ctx context.Context) ([]float64, error) {
 	)
 }
 
-func (l *lab) instructionsCost(ctx context.Context, body ...asm.Instruction) ([]float64, error) {
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.XDP, Instructions: append(body, asm.Return()), License: "Dual BSD/GPL"})
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	return l.programCost(ctx, p, shortSize, mostRepeat)
+func (l *lab) instructionsCost(t tb, body ...asm.Instruction) []float64 {
+	return l.programCost(t, loadProgram(t, ebpf.XDP, body...), shortSize, mostRepeat)
 }
 
 // programCost measures a program that no process reads from.
-func (l *lab) programCost(ctx context.Context, p *ebpf.Program, size, repeat int) ([]float64, error) {
-	return l.cost(ctx, &subject{prog: p, base: l.empty.Program(), frame: testnet.UDPFrame(size, 0), repeat: repeat})
+func (l *lab) programCost(t tb, p *ebpf.Program, size, repeat int) []float64 {
+	return l.cost(t, subject{prog: p, base: l.empty.Program(), frame: testnet.UDPFrame(size, 0), repeat: repeat})
 }

@@ -165,9 +165,9 @@ func (r *results) capturedOf(name string) string {
 func (r *results) printDrains(out io.Writer) {
 	t := table{{"", "bytes", "rings", "to", "CPU per packet", "packets per second"}}
 	for _, d := range drainages {
-		for _, name := range []string{d.what, copyingName} {
-			cpu, rate := r.figure(d.name(name), nsPacket), r.figure(d.name(name), pps)
-			if math.IsNaN(rate) || name == copyingName && d.what != wholeName {
+		for _, name := range []string{d.name, copyingName} {
+			cpu, rate := r.figure(d.benchmark(name), nsPacket), r.figure(d.benchmark(name), pps)
+			if math.IsNaN(rate) || name == copyingName && d.name != wholeName {
 				continue
 			}
 			switch {
@@ -189,11 +189,11 @@ func (r *results) printCosts(out io.Writer) {
 	t := table{{"", ring, perf}}
 	for _, c := range configs {
 		if c.size == shortSize || c.place == atIngress || c.frame != nil {
-			name := c.what
+			name := c.name
 			if c.size != shortSize {
 				name += fmt.Sprintf(", %d bytes", wireSize(c.size))
 			}
-			t.row(name, nanos(r.cost(c.what, ring, c.size)), nanos(r.cost(c.what, perf, c.size)))
+			t.row(name, nanos(r.cost(c.name, ring, c.size)), nanos(r.cost(c.name, perf, c.size)))
 		}
 	}
 	fmt.Fprint(out, "\nWhat a packet of 64 bytes costs in the kernel, by BPF_PROG_RUN:\n\n")

@@ -25,7 +25,7 @@ func (r *results) rate(entrant string, size int) float64 {
 
 // drained is the CPU time per packet out of filled rings, in ns, or a rate.
 func (r *results) drained(what string, size, rings int, to, unit string) float64 {
-	return r.figure((&drainage{size: size, rings: rings, to: to}).name(what), unit)
+	return r.figure((&drainage{size: size, rings: rings, to: to}).benchmark(what), unit)
 }
 
 // preferred is the transport of the figures if both transports have them.

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -25,20 +23,10 @@ type lab struct {
 	runs  int // how often a program is run for a line
 }
 
-func newLab(opts networkOptions, runs int) (l *lab, err error) {
-	l = &lab{runs: runs}
-	if l.network, err = newNetwork(opts); err != nil {
-		return nil, err
-	}
-	spare, err := testnet.NewPair(testnet.PairOptions{})
-	if err == nil {
-		l.later(spare.Close)
-		l.empty, err = l.attach(spare, xdp.Drop)
-	}
-	if err != nil {
-		return nil, errors.Join(err, l.close())
-	}
-	return l, nil
+func newLab(t tb, opts networkOptions, runs int) *lab {
+	spare := testnet.MustPair(t, testnet.PairOptions{})
+	empty := testnet.MustReceiver(t, spare, xdp.Drop, testnet.ReceiverOptions{})
+	return &lab{network: newNetwork(t, opts), empty: empty, runs: runs}
 }
 
 // How much a ring holds by default, and which part of it is filled at a time.
@@ -51,12 +39,12 @@ const (
 	recordBytes = recordExtra + 7
 )
 
-// repeatFor returns how many packets fill a part of a ring, if a part of them goes there.
-func repeatFor(size int, kept float64) int {
-	if kept == 0 {
+// repeatFor returns how many packets fill a part of a ring, if this share of them goes there.
+func repeatFor(size int, ringShare float64) int {
+	if ringShare == 0 {
 		return mostRepeat
 	}
-	return int(min(ringPart*ringBytes/float64(size+recordBytes)/kept, mostRepeat))
+	return int(min(ringPart*ringBytes/float64(size+recordBytes)/ringShare, mostRepeat))
 }
 
 // timeRun runs a program in a namespace on a CPU by BPF_PROG_RUN and returns the thread's CPU time
@@ -81,13 +69,14 @@ func timeRun(p *ebpf.Program, in *testnet.Namespace, cpu int, opts ebpf.RunOptio
 }
 
 // runOn runs a program on CPUs at the same time, and returns the sum of their rates.
-func (l *lab) runOn(cpus int, prog *ebpf.Program, frame []byte, repeat int) (rate float64, err error) {
+func (l *lab) runOn(t tb, cpus int, prog *ebpf.Program, frame []byte, repeat int) (rate float64) {
 	var ready atomic.Int32
 	var all sync.WaitGroup
 	ns, errs := make([]float64, cpus), make([]error, cpus)
 	for cpu := range cpus {
 		all.Go(func() {
-			ns[cpu], errs[cpu] = timeRun(prog, l.pair.Rx, cpu, ebpf.RunOptions{Data: frame, Repeat: uint32(repeat)}, func() {
+			opts := ebpf.RunOptions{Data: frame, Repeat: uint32(repeat)}
+			ns[cpu], errs[cpu] = timeRun(prog, l.pair.Rx, cpu, opts, func() {
 				// Quiet's documentation says why this loop must call something.
 				for ready.Add(1); int(ready.Load()) < cpus; {
 					runtime.Gosched()
@@ -96,10 +85,11 @@ func (l *lab) runOn(cpus int, prog *ebpf.Program, frame []byte, repeat int) (rat
 		})
 	}
 	all.Wait()
+	testnet.Must(t, errors.Join(errs...))
 	for _, n := range ns {
 		rate += 1e9 / n
 	}
-	return rate, errors.Join(errs...)
+	return rate
 }
 
 // A subject is a program whose cost is measured.
@@ -113,7 +103,7 @@ type subject struct {
 
 // cost compares the two programs repeatedly, and waits after each run until the rings are empty. If
 // packets were lost all the same, it starts over with fewer at a time.
-func (l *lab) cost(ctx context.Context, s *subject) (all []float64, err error) {
+func (l *lab) cost(t tb, s subject) (all []float64) {
 	var lost uint64
 	opts := ebpf.RunOptions{Data: s.frame}
 	if s.context != nil {
@@ -122,70 +112,62 @@ func (l *lab) cost(ctx context.Context, s *subject) (all []float64, err error) {
 	for len(all) < l.runs {
 		opts.Repeat = uint32(s.repeat)
 		base, err := timeRun(s.base, l.pair.Rx, 0, opts, func() {})
-		if err != nil {
-			return nil, err
-		}
+		testnet.Must(t, err)
 		ns, err := timeRun(s.prog, l.pair.Rx, 0, opts, func() {})
-		if err != nil {
-			return nil, err
-		}
+		testnet.Must(t, err)
 		all = append(all, ns-base)
 		if s.process == nil {
 			continue
 		}
-		c, err := s.process.settle(ctx)
-		if err != nil {
-			return nil, err
-		}
+		c := s.process.waitDrained()
 		if c.seen == 0 {
-			return nil, errors.New("the program sees no packets by BPF_PROG_RUN")
+			t.Fatalf("the program sees no packets by BPF_PROG_RUN")
 		}
 		if c.lost > lost {
 			lost, all = c.lost, nil
-			if s.repeat, err = fewer(s.repeat); err != nil {
-				return nil, err
-			}
+			s.repeat = halve(t, s.repeat)
 		}
 	}
-	return all, ctx.Err()
+	return all
 }
 
-// fewer returns half as many packets, after some were lost.
-func fewer(repeat int) (int, error) {
+// halve returns half as many packets, after some were lost.
+func halve(t tb, repeat int) int {
 	if repeat < 100 {
-		return 0, errors.New("its ring is too small to measure it without loss")
+		t.Fatalf("its ring is too small to measure it without loss")
 	}
-	return repeat / 2, nil
+	return repeat / 2
 }
 
-// attached returns the XDP program that the interface runs.
-func (l *lab) attached() (prog *ebpf.Program, err error) {
-	err = l.pair.Rx.Do(func() error {
-		ifi, err := xdp.InterfaceByName(rxName)
-		if err != nil {
-			return err
-		}
-		if len(ifi.Programs) == 0 {
-			return fmt.Errorf("%s runs no XDP program", rxName)
-		}
-		prog, err = xdp.OpenProgram(ifi.Programs[0].ID)
+// attached returns the XDP program that the interface runs, until t ends.
+func (l *lab) attached(t tb) *ebpf.Program {
+	var ifi xdp.Interface
+	testnet.Must(t, l.pair.Rx.Do(func() (err error) {
+		ifi, err = xdp.InterfaceByName(rxName)
 		return err
-	})
-	return prog, err
+	}))
+	if len(ifi.Programs) == 0 {
+		t.Fatalf("%s runs no XDP program", rxName)
+	}
+	return opened(t, ifi.Programs[0].ID)
 }
 
-// attachedToTC returns the program that the interface runs at tcx, in one direction.
-func (l *lab) attachedToTC(at ebpf.AttachType) (prog *ebpf.Program, err error) {
-	err = l.pair.Rx.Do(func() error {
-		found, err := link.QueryPrograms(link.QueryOptions{Target: l.pair.RxIndex, Attach: at})
-		if err != nil {
-			return err
-		}
-		if len(found.Programs) == 0 {
-			return fmt.Errorf("%s has no program at %v", rxName, at)
-		}
-		prog, err = xdp.OpenProgram(uint32(found.Programs[0].ID))
+// attachedToTC returns the program that the interface runs at tcx, in one direction, until t ends.
+func (l *lab) attachedToTC(t tb, at ebpf.AttachType) *ebpf.Program {
+	var found *link.QueryResult
+	testnet.Must(t, l.pair.Rx.Do(func() (err error) {
+		found, err = link.QueryPrograms(link.QueryOptions{Target: l.pair.RxIndex, Attach: at})
 		return err
-	})
-	return prog, err
+	}))
+	if len(found.Programs) == 0 {
+		t.Fatalf("%s has no program at %v", rxName, at)
+	}
+	return opened(t, uint32(found.Programs[0].ID))
+}
+
+func opened(t tb, id uint32) *ebpf.Program {
+	prog, err := xdp.OpenProgram(id)
+	testnet.Must(t, err)
+	t.Cleanup(func() { prog.Close() })
+	return prog
 }

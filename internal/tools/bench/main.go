@@ -140,20 +140,22 @@ func (b *bench) run(path, old, out string) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
 	var text, before bytes.Buffer
-	if err := b.add(path, io.MultiWriter(os.Stdout, &text)); err != nil {
+	if err := b.addProgram(path, io.MultiWriter(os.Stdout, &text)); err != nil {
 		return err
 	}
 	if old != "" {
-		if err := b.add(old, &before); err != nil {
+		if err := b.addProgram(old, &before); err != nil {
 			return err
 		}
 	}
 	timed, cancel := context.WithTimeout(ctx, time.Duration(len(b.programs))*timeLimit)
 	defer cancel()
-	for _, part := range []func(context.Context) error{
-		b.measurePrograms, b.measureDrains, b.measureStalls, b.measureTwoCPUs, b.measureTCP, b.measureFiles, b.measureFrames,
-	} {
-		if err := part(timed); err != nil && ctx.Err() == nil {
+	parts := []func(tb){b.measurePrograms, b.measureDrains, b.measureStalls, b.measureTwoCPUs, b.measureTCP, b.measureFiles}
+	for _, size := range []int{shortSize, longSize, smallSize, middleSize, jumboSize} { // the most important ones first
+		parts = append(parts, b.measureFrames(size))
+	}
+	for _, part := range parts {
+		if err := try(timed, part); err != nil && ctx.Err() == nil {
 			b.each(nil, func(r *results) { r.skip("", err) })
 		}
 		if ctx.Err() != nil {

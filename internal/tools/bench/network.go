@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,16 +35,35 @@ const (
 // wireSize returns a frame's size on the wire, with its checksum.
 func wireSize(size int) int { return size + checksum }
 
-// closers close what was opened, in the opposite order.
-type closers []func() error
+// A network has a lane for the tool under test, and two whose XDP programs only return a verdict.
+// Traffic goes to one after the other in short bursts, because a machine's speed may change from
+// one second to the next, when somebody else uses the other half of a core: only neighbouring
+// bursts are compared.
+type network struct {
+	*lane
+	drop, pass *lane
+	passing    *testnet.Receiver // the program of pass
+}
 
-func (c *closers) later(close func() error) { *c = append(*c, close) }
+type networkOptions struct {
+	isJumbo bool // MTU 9000, and frames from a packet socket
+	cpus    int  // that send, each into a queue of its own; 0: 1
+}
 
-func (c *closers) close() (err error) {
-	for _, close := range slices.Backward(*c) {
-		err = errors.Join(err, close())
+// newNetwork makes a network, which is removed when t ends.
+func newNetwork(t tb, opts networkOptions) *network {
+	n := &network{lane: newLane(t, opts), drop: newLane(t, opts), pass: newLane(t, opts)}
+	testnet.MustReceiver(t, n.drop.pair, xdp.Drop, testnet.ReceiverOptions{})
+	n.passing = testnet.MustReceiver(t, n.pass.pair, xdp.Pass, testnet.ReceiverOptions{})
+	return n
+}
+
+// bare returns the lane whose XDP program only returns a verdict.
+func (n *network) bare(verdict xdp.Verdict) *lane {
+	if verdict == xdp.Drop {
+		return n.drop
 	}
-	return err
+	return n.pass
 }
 
 // A lane is a pair with senders, and a second pair after it. Most hosts that run XDP programs pass
@@ -54,113 +71,58 @@ func (c *closers) close() (err error) {
 // host that discards the packets, because an address or room in a socket is missing, would make
 // XDP_PASS look cheaper than it is.
 type lane struct {
-	closers
 	pair    *testnet.Pair
 	senders []sender // one for each CPU that sends, from CPU 0 on
 }
 
-// A sender sends frames into a lane's pair from a CPU of its own, until ctx is done, at a rate; 0
-// is as fast as possible. Result.Sent counts the frames that the receiving side took.
-type sender func(ctx context.Context, size int, rate float64) (testnet.Result, error)
-
-type networkOptions struct {
-	jumbo bool // MTU 9000, and frames from a packet socket
-	cpus  int  // that send, each into a queue of its own
-}
-
-func newLane(opts networkOptions) (*lane, error) {
-	l := &lane{}
-	if err := l.make(opts); err != nil {
-		return nil, errors.Join(err, l.close())
-	}
-	return l, nil
-}
-
-func (l *lane) make(opts networkOptions) (err error) {
-	p := testnet.PairOptions{RxName: rxName, Queues: opts.cpus}
-	if opts.jumbo {
+func newLane(t tb, opts networkOptions) *lane {
+	cpus := max(opts.cpus, 1)
+	p := testnet.PairOptions{RxName: rxName, Queues: cpus}
+	if opts.isJumbo {
 		p.MTU = 9000
 	}
-	if l.pair, err = testnet.NewPair(p); err != nil {
-		return err
-	}
-	l.later(l.pair.Close)
+	l := &lane{pair: testnet.MustPair(t, p)}
 	p.Tx, p.TxName, p.RxName = l.pair.Rx, "out0", "far0"
-	onward, err := testnet.NewPair(p)
-	if err != nil {
-		return err
+	onward := testnet.MustPair(t, p)
+	testnet.MustReceiver(t, onward, xdp.Drop, testnet.ReceiverOptions{})
+	testnet.MustKnow(t, l.pair.Rx, onward.TxIndex, testnet.RxEndpoint)
+	if err := l.pair.Rx.Do(func() error { return routeTo(onward.TxIndex) }); err != nil {
+		t.Fatalf("make the receiving side a router: %v", err)
 	}
-	l.later(onward.Close)
-	if _, err := l.attach(onward, xdp.Drop); err != nil {
-		return err
+	for cpu := range cpus {
+		l.senders = append(l.senders, l.newSender(t, cpu, opts.isJumbo))
 	}
-	if err := l.pair.Rx.Do(func() error { return route(onward.TxIndex) }); err != nil {
-		return fmt.Errorf("make the receiving side a router: %w", err)
-	}
-	for cpu := range opts.cpus {
-		s, err := l.newSender(cpu, opts.jumbo)
-		if err != nil {
-			return err
-		}
-		l.senders = append(l.senders, s)
-	}
-	return nil
+	return l
 }
 
-// attach attaches a program that returns a verdict, until close.
-func (c *closers) attach(to *testnet.Pair, verdict xdp.Verdict) (*testnet.Receiver, error) {
-	r, err := testnet.AttachReceiver(to.Rx, to.RxName, verdict, testnet.ReceiverOptions{})
-	if err == nil {
-		c.later(r.Close)
-	}
-	return r, err
-}
-
-// route makes the calling thread's namespace send the traffic on to an interface.
-func route(onward int) error {
+// routeTo makes the calling thread's namespace send the traffic on to an interface.
+func routeTo(onward int) error {
 	for _, setting := range []string{"ip_forward=1", "conf/all/rp_filter=0", "conf/" + rxName + "/rp_filter=0"} {
 		name, value, _ := strings.Cut(setting, "=")
 		if err := os.WriteFile("/proc/sys/net/ipv4/"+name, []byte(value), 0); err != nil {
 			return err
 		}
 	}
-	destination := testnet.RxEndpoint.IPv4
-	err := netlink.NeighSet(&netlink.Neigh{
-		LinkIndex:    onward,
-		State:        netlink.NUD_PERMANENT,
-		IP:           destination,
-		HardwareAddr: testnet.RxEndpoint.MAC,
-	})
-	if err != nil {
-		return err
-	}
-	return netlink.RouteAdd(&netlink.Route{
-		LinkIndex: onward,
-		Dst:       &net.IPNet{IP: destination, Mask: net.CIDRMask(32, 32)},
-		Scope:     netlink.SCOPE_LINK,
-	})
+	destination := netlink.NewIPNet(testnet.RxEndpoint.IPv4)
+	return netlink.RouteAdd(&netlink.Route{LinkIndex: onward, Dst: destination, Scope: netlink.SCOPE_LINK})
 }
 
+// A sender sends frames into a lane's pair from a CPU of its own, until ctx is done, at a rate; 0
+// is as fast as possible. Result.Sent counts the frames that the receiving side took.
+type sender func(ctx context.Context, size int, rate float64) (testnet.Result, error)
+
 // newSender makes a sender of the kernel's live frames or, for long frames, of a packet socket's.
-func (l *lane) newSender(cpu int, jumbo bool) (sender, error) {
-	if jumbo {
-		s, err := testnet.NewSender(l.pair.Tx, l.pair.TxName)
-		if err != nil {
-			return nil, err
-		}
-		l.later(s.Close)
+func (l *lane) newSender(t tb, cpu int, isJumbo bool) sender {
+	if isJumbo {
+		s := testnet.MustSender(t, l.pair)
 		return func(ctx context.Context, size int, rate float64) (testnet.Result, error) {
 			return l.sendBySocket(ctx, s, cpu, testnet.UDPFrame(size, 0), rate)
-		}, nil
+		}
 	}
-	g, err := testnet.NewGenerator(l.pair)
-	if err != nil {
-		return nil, err
-	}
-	l.later(g.Close)
+	g := testnet.MustGenerator(t, l.pair)
 	return func(ctx context.Context, size int, rate float64) (testnet.Result, error) {
 		return g.Run(ctx, testnet.GeneratorOptions{Frame: testnet.UDPFrame(size, 0), Rate: rate, CPU: cpu})
-	}, nil
+	}
 }
 
 // sendBySocket sends frames with one system call each.
@@ -173,8 +135,8 @@ func (l *lane) sendBySocket(ctx context.Context, s *testnet.Sender, cpu int, fra
 	err = machine.Quiet(cpu, func() (err error) {
 		start := time.Now()
 		for ctx.Err() == nil {
-			// A frame that found no room is not sent again. At rate 0, which is unlimited, only
-			// delivered frames count.
+			// A frame for which the ring had no room is not sent again. At rate 0, which is
+			// unlimited, only delivered frames count.
 			if err := s.Send(frame); err != nil && !errors.Is(err, unix.ENOBUFS) {
 				return err
 			}
@@ -191,27 +153,32 @@ func (l *lane) sendBySocket(ctx context.Context, s *testnet.Sender, cpu int, fra
 		return r, err
 	}
 	// The driver counts a frame once the receiving side has taken it.
-	err = await(context.Background(), "the frames to arrive", func() (bool, error) {
+	for deadline := time.Now().Add(testnet.Patience); ; time.Sleep(time.Millisecond) {
 		now, err := l.pair.Stats()
 		r.Sent = now.Delivered - before.Delivered
-		return r.Sent+now.Dropped-before.Dropped >= sent, err
-	})
-	return r, err
+		if err != nil || r.Sent+now.Dropped-before.Dropped >= sent {
+			return r, err
+		}
+		if time.Now().After(deadline) {
+			return r, fmt.Errorf("of %d frames %d arrived", sent, r.Sent)
+		}
+	}
 }
 
 // send sends frames for a time at a rate; 0 is as fast as possible. It returns their number and the
 // rate that was reached. On a busy machine the senders may start so late that they send for less
 // than half of the time. Then send tries again with twice the time. It fails if even more than a
-// minute was too short, or if ctx is cancelled.
-func (l *lane) send(ctx context.Context, size int, rate float64, duration time.Duration) (sent uint64, reached float64, err error) {
+// minute was too short.
+func (l *lane) send(t tb, size int, rate float64, duration time.Duration) (sent uint64, reached float64) {
 	for least := duration / 2; ; duration *= 2 {
-		some, reached, err := l.sendOnce(ctx, size, rate, duration, least)
+		some, reached, err := l.sendOnce(t.Context(), size, rate, duration, least)
+		testnet.Must(t, err)
 		sent += some // the tool captures the frames of a run that is too short, too
-		if err != nil || reached > 0 {
-			return sent, reached, err
+		if reached > 0 {
+			return sent, reached
 		}
 		if duration > testnet.Patience {
-			return sent, 0, fmt.Errorf("no traffic of %v within %v: the machine is too busy", least, duration)
+			t.Fatalf("no traffic of %v within %v: the machine is too busy", least, duration)
 		}
 	}
 }
@@ -228,13 +195,13 @@ func (l *lane) sendOnce(ctx context.Context, size int, rate float64, duration, l
 		all.Go(func() { results[i], errs[i] = send(timed, size, rate/float64(len(l.senders))) })
 	}
 	all.Wait()
-	short := false
+	isShort := false
 	for _, r := range results {
 		sent += r.Sent
 		reached += r.Rate()
-		short = short || r.Elapsed < least
+		isShort = isShort || r.Elapsed < least
 	}
-	if short {
+	if isShort {
 		reached = 0
 	}
 	return sent, reached, errors.Join(append(errs, ctx.Err())...)
@@ -246,45 +213,4 @@ func (l *lane) toolCPUs() string {
 		return allCPUs
 	}
 	return toolCPU
-}
-
-// A network has a lane for the tool under test, and two whose XDP programs only return a verdict.
-// Traffic goes to one after the other in short bursts, because a machine's speed may change from
-// one second to the next, when somebody else uses the other half of a core: only neighbouring
-// bursts are compared.
-type network struct {
-	closers // of all lanes
-	*lane
-	drop, pass *lane
-	passing    *testnet.Receiver // the program of pass
-}
-
-func newNetwork(opts networkOptions) (n *network, err error) {
-	n = &network{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, n.close())
-		}
-	}()
-	for _, l := range []**lane{&n.lane, &n.drop, &n.pass} {
-		if *l, err = newLane(opts); err != nil {
-			return n, err
-		}
-		n.later((*l).close)
-	}
-	if _, err = n.attach(n.drop.pair, xdp.Drop); err != nil {
-		return n, err
-	}
-	n.passing, err = n.attach(n.pass.pair, xdp.Pass)
-	return n, err
-}
-
-func (n *network) close() error { return n.closers.close() }
-
-// bare returns the lane whose XDP program only returns a verdict.
-func (n *network) bare(verdict xdp.Verdict) *lane {
-	if verdict == xdp.Drop {
-		return n.drop
-	}
-	return n.pass
 }

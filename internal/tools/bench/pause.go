@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,12 +9,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A look is the CPU time of a process, and the time of reading it, since it was resumed.
-type look struct{ at, cpu time.Duration }
+// A cpuSample is the CPU time of a process, and the time of reading it, since it was resumed.
+type cpuSample struct{ at, cpu time.Duration }
 
 const (
-	// lookTime is the interval between looks.
-	lookTime = 50 * time.Microsecond
+	// sampleInterval is the time between two samples.
+	sampleInterval = 50 * time.Microsecond
 
 	// idleTime is how long a process must be idle to have emptied its rings, and idlePart is the
 	// part of that time in which it may still have been busy.
@@ -24,80 +22,67 @@ const (
 	idlePart = 0.05
 )
 
-// pauseFor stops the process while f runs, resumes it, and looks at it until it is idle.
-func (p *process) pauseFor(ctx context.Context, f func() error) ([]look, error) {
-	if err := p.pause(ctx); err != nil {
-		return nil, err
+// pauseDuring stops the process while f runs, resumes it, and samples its CPU time until it is
+// idle.
+func (p *process) pauseDuring(f func()) []cpuSample {
+	p.pause()
+	f()
+	before, began := p.cpu(), time.Now()
+	if err := p.cmd.Process.Signal(unix.SIGCONT); err != nil {
+		p.t.Fatalf("resume it: %v", err)
 	}
-	if err := f(); err != nil {
-		return nil, errors.Join(err, p.resume())
-	}
-	before, err := p.cpu()
-	if err != nil {
-		return nil, err
-	}
-	began := time.Now()
-	if err := p.resume(); err != nil {
-		return nil, err
-	}
-	looks, old := []look{{}}, 0 // old: the last look that is at least idleTime older than the newest
-	for time.Since(began) < testnet.Patience && ctx.Err() == nil {
+	samples := []cpuSample{{}}
+	old := 0 // the last sample that is at least idleTime older than the newest
+	for time.Since(began) < testnet.Patience && p.t.Context().Err() == nil {
 		// Go's own timers may take a millisecond.
-		pause := unix.NsecToTimespec(int64(lookTime))
+		pause := unix.NsecToTimespec(int64(sampleInterval))
 		unix.Nanosleep(&pause, nil)
-		now, err := p.cpu()
-		if err != nil {
-			return nil, err
-		}
-		last := look{time.Since(began), now - before}
-		looks = append(looks, last)
+		used := p.cpu() - before
+		last := cpuSample{time.Since(began), used}
+		samples = append(samples, last)
 		if last.at < idleTime || last.cpu == 0 {
 			continue
 		}
-		for looks[old+1].at <= last.at-idleTime {
+		for samples[old+1].at <= last.at-idleTime {
 			old++
 		}
-		if busy := last.cpu - looks[old].cpu; float64(busy) >= idlePart*float64(last.at-looks[old].at) {
-			continue
-		}
+		busy := last.cpu - samples[old].cpu
+		isIdle := float64(busy) < idlePart*float64(last.at-samples[old].at)
 		// Beside other work it may just be waiting for a CPU.
-		if runs, err := p.runs(); err != nil || !runs {
-			return looks, err
+		if isIdle && !p.isRunnable() {
+			return samples
 		}
 	}
-	return nil, errors.Join(ctx.Err(), errors.New("it does not become idle"))
+	p.t.Fatalf("it does not become idle")
+	return nil
 }
 
 // pause stops the process, so that it reads nothing, and waits until it has stopped.
-func (p *process) pause(ctx context.Context) error {
-	pid := p.cmd.Process.Pid
-	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
-		return fmt.Errorf("stop it for a while: %w", err)
+func (p *process) pause() {
+	if err := p.cmd.Process.Signal(unix.SIGSTOP); err != nil {
+		p.t.Fatalf("pause it: %v", err)
 	}
-	return await(ctx, "its stop", func() (bool, error) {
+	testnet.WaitFor(p.t, "its stop", func() bool {
 		var stopped unix.Siginfo
-		err := unix.Waitid(unix.P_PID, pid, &stopped, unix.WSTOPPED|unix.WNOHANG, nil)
-		if errors.Is(err, unix.EINTR) {
-			err = nil
+		err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, &stopped, unix.WSTOPPED|unix.WNOHANG, nil)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			p.t.Fatalf("wait for its stop: %v", err)
 		}
-		return stopped.Signo != 0, err
+		return stopped.Signo != 0
 	})
 }
 
-// resume lets a paused process continue.
-func (p *process) resume() error { return unix.Kill(p.cmd.Process.Pid, unix.SIGCONT) }
+// totalCPU returns the CPU time of all samples.
+func totalCPU(samples []cpuSample) time.Duration { return samples[len(samples)-1].cpu }
 
-// spent returns the total CPU time.
-func spent(looks []look) time.Duration { return looks[len(looks)-1].cpu }
-
-// when returns the time after which a process had used the given CPU time, if it used it evenly
-// between two looks.
-func when(looks []look, cpu time.Duration) time.Duration {
-	for i := 1; i < len(looks); i++ {
-		a, b := looks[i-1], looks[i]
+// timeOfCPU returns the time after which a process had used the given CPU time, if it used it
+// evenly between two samples.
+func timeOfCPU(samples []cpuSample, cpu time.Duration) time.Duration {
+	for i := 1; i < len(samples); i++ {
+		a, b := samples[i-1], samples[i]
 		if b.cpu >= cpu && b.cpu > a.cpu {
 			return a.at + time.Duration(float64(b.at-a.at)*float64(cpu-a.cpu)/float64(b.cpu-a.cpu))
 		}
 	}
-	return looks[len(looks)-1].at
+	return samples[len(samples)-1].at
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,117 +28,116 @@ const (
 
 // A process is a running tool.
 type process struct {
-	tool  tool
-	cmd   *exec.Cmd
-	said  speech
-	ended chan struct{}
-	err   error // how it ended
+	t      tb
+	tool   tool
+	cmd    *exec.Cmd
+	output output
+	ended  chan struct{}
+	err    error // how it ended
 }
 
-// startProcess starts a tool and waits until it captures. Its errors do not name the tool, because
-// they are printed with its name.
-func startProcess(ctx context.Context, ns *testnet.Namespace, t tool, cpus string) (*process, error) {
-	if t.missing != "" {
-		return nil, errors.New(t.missing)
+// startProcess starts a tool and waits until it captures. It is stopped when t ends, at the latest.
+// Errors do not name the tool, because they are printed with its name.
+func startProcess(t tb, ns *testnet.Namespace, tool tool, cpus string) *process {
+	if _, err := exec.LookPath(tool.args[0]); err != nil {
+		t.Fatalf("not installed")
 	}
-	p := &process{tool: t, ended: make(chan struct{})}
-	p.said.word, p.said.found = t.ready, make(chan struct{})
+	p := &process{t: t, tool: tool, ended: make(chan struct{})}
+	p.output.awaited, p.output.found = tool.ready, make(chan struct{})
 	// taskset becomes the tool, so the process id is the tool's.
-	p.cmd = exec.Command("taskset", append([]string{"-c", cpus}, t.args...)...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
-	if t.stdout != nil {
-		p.cmd.Stdout = t.stdout
+	p.cmd = exec.Command("taskset", append([]string{"-c", cpus}, tool.args...)...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+	if tool.stdout != nil {
+		p.cmd.Stdout = tool.stdout
 	}
-	// A process group of its own keeps the terminal's Ctrl-C from the tool: the bench ends what it
-	// started.
+	// A process group of its own keeps the terminal's Ctrl-C from the tool: the bench ends the
+	// processes that it started.
 	p.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	if err := ns.Start(p.cmd); err != nil {
-		return nil, fmt.Errorf("start: %w", err)
+		t.Fatalf("start: %v", err)
 	}
 	go func() {
 		p.err = p.cmd.Wait()
 		close(p.ended)
 	}()
+	t.Cleanup(func() { testnet.Must(t, p.stop()) })
 	select {
-	case <-p.said.found:
-		return p, nil
+	case <-p.output.found:
 	case <-p.ended:
-		return nil, fmt.Errorf("ended at once: %v: %s", p.err, oneLine(p.said.text()))
-	case <-ctx.Done():
-		return nil, errors.Join(ctx.Err(), p.stop())
+		t.Fatalf("ended at once: %v: %s", p.err, oneLine(p.output.text()))
+	case <-t.Context().Done():
+		t.Fatalf("%v", t.Context().Err())
 	case <-time.After(testnet.Patience):
-		return nil, errors.Join(fmt.Errorf("does not begin: %s", oneLine(p.said.text())), p.stop())
+		t.Fatalf("does not begin: %s", oneLine(p.output.text()))
 	}
+	return p
 }
 
 // cpu returns the CPU time, user and system, that the process has used so far. The kernel sums it
 // from the scheduler's clock, like getrusage, which has it only after the process has ended.
-func (p *process) cpu() (time.Duration, error) {
+func (p *process) cpu() time.Duration {
 	const schedClock = 2 // CPUCLOCK_SCHED of the whole process, linux/posix-timers.h
 	var ts unix.Timespec
 	if err := unix.ClockGettime(int32(^p.cmd.Process.Pid<<3|schedClock), &ts); err != nil {
-		return 0, fmt.Errorf("read its CPU time: %w", err)
+		p.t.Fatalf("read its CPU time: %v", err)
 	}
-	return time.Duration(ts.Nano()), nil
+	return time.Duration(ts.Nano())
 }
 
-// runs reports whether a thread of the process runs, or would if a CPU were free.
-func (p *process) runs() (bool, error) {
+// isRunnable reports whether a thread of the process runs, or would if a CPU were free.
+func (p *process) isRunnable() bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
-	if err != nil {
-		return false, err
-	}
+	testnet.Must(p.t, err)
 	for _, path := range threads {
 		stat, err := os.ReadFile(path)
 		if errors.Is(err, unix.ESRCH) || errors.Is(err, fs.ErrNotExist) {
 			continue // it has ended
 		}
-		if err != nil {
-			return false, err
-		}
+		testnet.Must(p.t, err)
 		// The state comes after the name, which may contain anything.
 		if rest := stat[bytes.LastIndexByte(stat, ')')+1:]; bytes.HasPrefix(rest, []byte(" R")) {
-			return true, nil
+			return true
 		}
 	}
-	return false, nil
+	return false
 }
 
 // counts are xdpcap's own counts of all packets so far.
 type counts struct {
-	seen, taken, lost uint64 // taken: they were handled, in one way or another
+	seen, read, lost uint64 // read: seen, and no longer in a ring
 }
 
 var countsLine = regexp.MustCompile(
 	`xdpcap: (\d+) seen = (\d+) filtered out \+ (\d+) not sampled \+ (\d+) lost \+ (\d+) invalid \+ (\d+) captured`)
 
-// settle waits until xdpcap has read everything that is in its rings.
-func (p *process) settle(ctx context.Context) (c counts, err error) {
-	err = await(ctx, "packets that are still in the rings", func() (bool, error) {
-		c, err = p.ask(ctx)
-		return c.seen == c.taken, err
+// waitDrained waits until xdpcap has read everything that is in its rings.
+func (p *process) waitDrained() (c counts) {
+	testnet.WaitFor(p.t, "packets that are still in the rings", func() bool {
+		testnet.Must(p.t, p.t.Context().Err())
+		c = p.readCounts()
+		return c.seen == c.read
 	})
-	return c, err
+	return c
 }
 
-// ask makes xdpcap print its counts.
-func (p *process) ask(ctx context.Context) (c counts, err error) {
-	before := len(p.said.text())
+// readCounts makes xdpcap print its counts.
+func (p *process) readCounts() (c counts) {
+	before := len(p.output.text())
 	p.cmd.Process.Signal(unix.SIGUSR1)
-	err = await(ctx, "an answer to SIGUSR1", func() (ok bool, err error) {
+	testnet.WaitFor(p.t, "an answer to SIGUSR1", func() (ok bool) {
 		select {
 		case <-p.ended:
-			err = fmt.Errorf("ended: %v: %s", p.err, oneLine(p.said.text()))
+			p.t.Fatalf("ended: %v: %s", p.err, oneLine(p.output.text()))
 		default:
-			c, ok = parseCounts(p.said.text()[before:])
+			c, ok = parseCounts(p.output.text()[before:])
 		}
-		return ok, err
+		return ok
 	})
-	return c, err
+	return c
 }
 
-func parseCounts(said string) (c counts, ok bool) {
-	m := countsLine.FindStringSubmatch(said)
+func parseCounts(text string) (c counts, ok bool) {
+	m := countsLine.FindStringSubmatch(text)
 	if m == nil {
 		return c, false
 	}
@@ -147,25 +145,25 @@ func parseCounts(said string) (c counts, ok bool) {
 	for i := range n {
 		n[i], _ = strconv.ParseUint(m[i+1], 10, 64)
 	}
-	return counts{seen: n[0], taken: n[1] + n[2] + n[3] + n[4] + n[5], lost: n[3] + n[4]}, true
+	return counts{seen: n[0], read: n[1] + n[2] + n[3] + n[4] + n[5], lost: n[3] + n[4]}, true
 }
 
 // end interrupts the process and returns how many packets it reports as captured.
-func (p *process) end() (captured uint64, err error) {
-	if err := p.stop(); err != nil {
-		return 0, err
-	}
+func (p *process) end() (captured uint64) {
+	testnet.Must(p.t, p.stop())
 	if p.err != nil {
-		return 0, fmt.Errorf("%w: %s", p.err, oneLine(p.said.text()))
+		p.t.Fatalf("%v: %s", p.err, oneLine(p.output.text()))
 	}
-	return p.tool.captured(p.said.text())
+	captured, err := p.tool.captured(p.output.text())
+	testnet.Must(p.t, err)
+	return captured
 }
 
 // stop interrupts the process, and kills it if it has not ended after a while: it may have to wait
-// for a disk. Its file is removed.
+// for a disk. Its file is removed. A second call does nothing.
 func (p *process) stop() error {
 	p.cmd.Process.Signal(os.Interrupt) // fails if it has ended
-	p.resume()
+	p.cmd.Process.Signal(unix.SIGCONT) // it may be paused
 	select {
 	case <-p.ended:
 	case <-time.After(30 * time.Second):
@@ -175,52 +173,33 @@ func (p *process) stop() error {
 	if p.tool.file == "" {
 		return nil
 	}
-	err := os.Remove(p.tool.file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return os.RemoveAll(p.tool.file) // no error if there is none
 }
 
-// speech keeps a process's output, and closes found when word has appeared in it.
-type speech struct {
-	word  string
-	found chan struct{}
+// output keeps what a process prints, and closes found when the awaited words have appeared.
+type output struct {
+	awaited string
+	found   chan struct{}
 
 	mu   sync.Mutex
 	kept strings.Builder
 	once sync.Once
 }
 
-func (s *speech) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kept.Write(b)
-	if strings.Contains(s.kept.String(), s.word) {
-		s.once.Do(func() { close(s.found) })
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.kept.Write(b)
+	if strings.Contains(o.kept.String(), o.awaited) {
+		o.once.Do(func() { close(o.found) })
 	}
 	return len(b), nil
 }
 
-func (s *speech) text() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.kept.String()
+func (o *output) text() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.kept.String()
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-// await waits until holds returns true, or an error. what completes the sentence "waited for".
-func await(ctx context.Context, what string, holds func() (bool, error)) error {
-	for deadline := time.Now().Add(testnet.Patience); ; time.Sleep(time.Millisecond) {
-		if ok, err := holds(); ok || err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("waited %v for %s", testnet.Patience, what)
-		}
-	}
-}

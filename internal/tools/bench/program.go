@@ -20,17 +20,15 @@ import (
 // A program is the xdpcap that is measured.
 type program struct {
 	path string
-	help string // what --help prints
 	results
 }
 
-// add adds an xdpcap to those that are measured, and writes what stands before its measurements.
-func (b *bench) add(path string, out io.Writer) error {
-	help, err := exec.Command(path, "--help").Output()
-	if err != nil {
-		return fmt.Errorf("%s --help: %w", path, err)
+// addProgram adds an xdpcap to those that are measured, and writes the head of its measurements.
+func (b *bench) addProgram(path string, out io.Writer) error {
+	if err := exec.Command(path, "--version").Run(); err != nil {
+		return fmt.Errorf("%s --version: %w", path, err)
 	}
-	p := &program{path: path, help: string(help), results: results{out: out}}
+	p := &program{path: path, results: results{out: out}}
 	b.programs = append(b.programs, p)
 	for _, line := range []string{
 		"date: " + time.Now().UTC().Format(time.DateOnly),
@@ -94,21 +92,21 @@ const (
 
 var transports = []string{ring, perf}
 
+// What xdpcap prints once a capture, or a counter at the stack, has begun.
+const (
+	listening = "listening on"
+	counting  = "counting packets"
+)
+
 // tool returns a run of xdpcap with a transport and further arguments; under XDP_DROP with --sink.
 func (p *program) tool(name, transport string, verdict xdp.Verdict, args ...string) tool {
 	t := tool{
 		name:     name,
-		args:     []string{p.path},
+		args:     []string{p.path, "--transport", transport},
 		verdict:  verdict,
-		ready:    "listening on",
+		ready:    listening,
 		handOver: 250 * time.Millisecond,
 		count:    closingCount,
-	}
-	switch {
-	case strings.Contains(p.help, "--transport"):
-		t.args = append(t.args, "--transport", transport)
-	case transport != perf:
-		t.missing = "this xdpcap has no --transport"
 	}
 	if verdict == xdp.Drop {
 		t.args = append(t.args, "--sink")
@@ -117,29 +115,23 @@ func (p *program) tool(name, transport string, verdict xdp.Verdict, args ...stri
 	return t
 }
 
-// runnable returns arguments by which xdpcap's program at the hook XDP can be run by BPF_PROG_RUN,
-// too: one that asks the card for VLAN tags is bound to its device, and cannot.
-func (p *program) runnable() []string {
-	args := []string{"-i", rxName}
-	if strings.Contains(p.help, "--vlan-restore") {
-		args = append(args, "--vlan-restore=false")
-	}
-	return args
-}
+// runnable are the arguments by which xdpcap's program at the hook XDP can be run by BPF_PROG_RUN,
+// too. A program that requests the card's VLAN tags is bound to its device, and cannot.
+var runnable = []string{"-i", rxName, "--vlan-restore=false"}
 
 // A config is one way to run xdpcap. Each differs in one thing from the first: whole packets of 64
 // bytes, --sink, one CPU that receives, no filter and no sampling.
 type config struct {
-	what  string
-	size  int
-	args  []string
-	kept  float64 // the part of the packets that goes into a ring
-	place place
-	frame func() []byte // of the size; nil = a UDP datagram
+	name      string
+	size      int // of the frame
+	args      []string
+	ringShare float64 // the part of the packets that goes into a ring
+	place     place
+	frame     func() []byte // of the size; nil = a UDP datagram
 
 	// Whether the traffic's rate is also measured. If only the frame's size differs, it is among
 	// the tools.
-	traffic bool
+	inTraffic bool
 }
 
 // A place is where xdpcap sees the packets.
@@ -152,7 +144,7 @@ const (
 	atExit
 	atIngress
 	atEgress
-	atStack // what the stack throws away: see stackTime
+	atStack // at the stack's drops: see stackCost
 )
 
 // The names of configurations that others are compared with.
@@ -169,40 +161,43 @@ const (
 	copyingName = "copying alone"
 	pollCost    = "-j host_lowprec"
 	countName   = "counting alone"
+
+	droppedSuffix    = ": thrown away"
+	notDroppedSuffix = ": not thrown away"
 )
 
 // pollArgs make xdpcap read the clock once for many packets.
 var pollArgs = []string{"-j", "host_lowprec"}
 
 var configs = []config{
-	{what: wholeName, size: shortSize, kept: 1},
-	{what: wholeName, size: smallSize, kept: 1},
-	{what: wholeName, size: middleSize, kept: 1},
-	{what: wholeName, size: longSize, kept: 1},
-	{what: wholeName, size: jumboSize, kept: 1},
-	{what: pollCost, size: shortSize, kept: 1, traffic: true, args: pollArgs},
-	{what: "-s 96", size: longSize, kept: 1, traffic: true, args: []string{"-s", "96"}},
-	{what: "--sample 10", size: shortSize, kept: 0.1, traffic: true, args: []string{"--sample", "10"}},
-	{what: "--sample 100", size: shortSize, kept: 0.01, traffic: true, args: []string{"--sample", "100"}},
-	{what: sampleName, size: shortSize, kept: 0.001, traffic: true, args: []string{"--sample", "1000"}},
-	{what: "filter that matches", size: shortSize, kept: 1, traffic: true, args: []string{"udp port 9999"}},
-	{what: noMatchName, size: shortSize, kept: 0, traffic: true, args: []string{"tcp port 443"}},
-	{what: innerName, size: shortSize, kept: 0, args: []string{"inner tcp port 443"}},
-	{what: noMatchName + throughName, size: vxlanSize, kept: 0, frame: vxlanFrame, args: []string{"tcp port 443"}},
-	{what: innerName + throughName, size: vxlanSize, kept: 0, frame: vxlanFrame, args: []string{"inner tcp port 443"}},
-	{what: noTagsName, size: shortSize, kept: 1, traffic: true, args: []string{"--vlan-restore=false"}},
-	{what: "--max-rate 1000", size: shortSize, kept: 0, traffic: true, args: []string{"--max-rate", "1000"}},
-	{what: "--hook: a program's hook map", size: shortSize, kept: 1, place: atHookMap},
-	{what: "entry of a program (fentry)", size: shortSize, kept: 1, place: atEntry},
-	{what: "exit of a program (fexit)", size: shortSize, kept: 1, place: atExit},
-	{what: ingressName, size: shortSize, kept: 1, place: atIngress},
-	{what: ingressName, size: longSize, kept: 1, place: atIngress},
-	{what: egressName, size: shortSize, kept: 1, place: atEgress},
-	{what: "--count --sizes --flows 10", size: shortSize, kept: 1, args: []string{"--count", "--sizes", "--flows", "10"}},
-	{what: "the same at an exit, --stats --latency", size: shortSize, kept: 1, place: atExit,
+	{name: wholeName, size: shortSize, ringShare: 1},
+	{name: wholeName, size: smallSize, ringShare: 1},
+	{name: wholeName, size: middleSize, ringShare: 1},
+	{name: wholeName, size: longSize, ringShare: 1},
+	{name: wholeName, size: jumboSize, ringShare: 1},
+	{name: pollCost, size: shortSize, ringShare: 1, inTraffic: true, args: pollArgs},
+	{name: "-s 96", size: longSize, ringShare: 1, inTraffic: true, args: []string{"-s", "96"}},
+	{name: "--sample 10", size: shortSize, ringShare: 0.1, inTraffic: true, args: []string{"--sample", "10"}},
+	{name: "--sample 100", size: shortSize, ringShare: 0.01, inTraffic: true, args: []string{"--sample", "100"}},
+	{name: sampleName, size: shortSize, ringShare: 0.001, inTraffic: true, args: []string{"--sample", "1000"}},
+	{name: "filter that matches", size: shortSize, ringShare: 1, inTraffic: true, args: []string{"udp port 9999"}},
+	{name: noMatchName, size: shortSize, ringShare: 0, inTraffic: true, args: []string{"tcp port 443"}},
+	{name: innerName, size: shortSize, ringShare: 0, args: []string{"inner tcp port 443"}},
+	{name: noMatchName + throughName, size: vxlanSize, ringShare: 0, frame: vxlanFrame, args: []string{"tcp port 443"}},
+	{name: innerName + throughName, size: vxlanSize, ringShare: 0, frame: vxlanFrame, args: []string{"inner tcp port 443"}},
+	{name: noTagsName, size: shortSize, ringShare: 1, inTraffic: true, args: []string{"--vlan-restore=false"}},
+	{name: "--max-rate 1000", size: shortSize, ringShare: 0, inTraffic: true, args: []string{"--max-rate", "1000"}},
+	{name: "--hook: a program's hook map", size: shortSize, ringShare: 1, place: atHookMap},
+	{name: "entry of a program (fentry)", size: shortSize, ringShare: 1, place: atEntry},
+	{name: "exit of a program (fexit)", size: shortSize, ringShare: 1, place: atExit},
+	{name: ingressName, size: shortSize, ringShare: 1, place: atIngress},
+	{name: ingressName, size: longSize, ringShare: 1, place: atIngress},
+	{name: egressName, size: shortSize, ringShare: 1, place: atEgress},
+	{name: "--count --sizes --flows 10", size: shortSize, ringShare: 1, args: []string{"--count", "--sizes", "--flows", "10"}},
+	{name: "the same at an exit, --stats --latency", size: shortSize, ringShare: 1, place: atExit,
 		args: []string{"--count", "--sizes", "--flows", "10", "--stats", "--latency"}},
-	{what: "--drops: thrown away", size: shortSize, kept: 1, place: atStack, args: []string{"--reason", thrownAwayFor}},
-	{what: "--drops: not thrown away", size: shortSize, kept: 0, place: atStack, args: []string{"--reason", thrownAwayFor}},
+	{name: "--drops" + droppedSuffix, size: shortSize, ringShare: 1, place: atStack, args: []string{"--reason", dropReason}},
+	{name: "--drops" + notDroppedSuffix, size: shortSize, ringShare: 0, place: atStack, args: []string{"--reason", dropReason}},
 }
 
 // vxlanSize is the size of vxlanFrame: a shortest frame, and 50 bytes of headers around it.
@@ -236,8 +231,8 @@ func (p *program) fileTools() []tool {
 func (p *program) configTools(size int) (all []tool) {
 	for _, c := range configs {
 		for _, transport := range transports {
-			if c.traffic && c.size == size {
-				t := p.tool(inTraffic(c.what, transport), transport, xdp.Drop, append([]string{"-i", rxName}, c.args...)...)
+			if c.inTraffic && c.size == size {
+				t := p.tool(inTraffic(c.name, transport), transport, xdp.Drop, append([]string{"-i", rxName}, c.args...)...)
 				t.selects = true
 				all = append(all, t)
 			}

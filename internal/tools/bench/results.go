@@ -42,16 +42,16 @@ type results struct {
 	out    io.Writer                       // for lines, while they are measured
 }
 
-// A row is something that is measured several times, each time a line.
+// A row is a benchmark that is measured several times, each time a line.
 type row struct {
 	name    string   // the benchmark's
 	command string   // how the tool was started; "": no tool
 	of      *program // nil: not of xdpcap
-	measure func(ctx context.Context) (*benchfmt.Result, error)
+	measure func(tb) *benchfmt.Result
 	failed  bool
 }
 
-// measure measures rows in turn, in rounds. One that fails is not measured again.
+// measure measures rows alternately, in rounds. One that fails is not measured again.
 func (b *bench) measure(ctx context.Context, rounds int, rows []*row) {
 	for round := range rounds {
 		for _, r := range rows {
@@ -61,7 +61,7 @@ func (b *bench) measure(ctx context.Context, rounds int, rows []*row) {
 			var result *benchfmt.Result
 			err := ctx.Err()
 			if err == nil {
-				result, err = r.measure(ctx)
+				err = try(ctx, func(t tb) { result = r.measure(t) })
 			}
 			if ctx.Err() != nil {
 				err = errors.New("no time was left")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -36,18 +35,19 @@ func TestMeasure(t *testing.T) {
 	b := &bench{programs: []*program{{results: results{out: &written}}, {results: results{out: &other}}}}
 	order, times := "", 0.0
 	rows := []*row{
-		{name: named("Speed", "of two"), measure: func(context.Context) (*benchfmt.Result, error) {
+		{name: named("Speed", "of two"), measure: func(t tb) *benchfmt.Result {
 			order += "a"
 			times++
-			return measured(1000, of(10*times, pps), of(0.1+0.2, nsPacket), of(median(nil), lost)), nil
+			return measured(1000, of(10*times, pps), of(0.1+0.2, nsPacket), of(median(nil), lost))
 		}},
-		{name: "Wrong", command: "tool -w FILE", of: b.programs[0], measure: func(context.Context) (*benchfmt.Result, error) {
+		{name: "Wrong", command: "tool -w FILE", of: b.programs[0], measure: func(t tb) *benchfmt.Result {
 			order += "b"
-			return nil, errors.New("not\ninstalled")
+			t.Fatalf("not\ninstalled")
+			return nil
 		}},
-		{name: "Own", command: "xdpcap", of: b.programs[1], measure: func(context.Context) (*benchfmt.Result, error) {
+		{name: "Own", command: "xdpcap", of: b.programs[1], measure: func(t tb) *benchfmt.Result {
 			order += "c"
-			return measured(1, of(7, lost)), nil
+			return measured(1, of(7, lost))
 		}},
 	}
 	b.measure(t.Context(), 3, rows)

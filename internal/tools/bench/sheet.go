@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -11,6 +9,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -47,16 +46,14 @@ func placed(to string) string {
 }
 
 // measureSheet measures entrants in unpaced traffic, and then their highest rates without loss.
-func (b *bench) measureSheet(ctx context.Context, n *network, s sheet, entrants []entrant) {
+func (b *bench) measureSheet(t tb, n *network, s sheet, entrants []entrant) {
 	var rows, rates []*row
 	for _, e := range entrants {
-		rows = append(rows, &row{name: s.name("Unpaced", e.name), command: e.command, of: e.of,
-			measure: func(ctx context.Context) (*benchfmt.Result, error) {
-				t, err := e.try(ctx, load{size: s.size, bursts: s.bursts, time: burstTime, beside: e.beside})
-				return t.line(), err
-			}})
+		rows = append(rows, &row{name: s.name("Unpaced", e.name), command: e.command, of: e.of, measure: func(t tb) *benchfmt.Result {
+			return e.try(t, load{size: s.size, bursts: s.bursts, time: burstTime, beside: e.beside}).line()
+		}})
 	}
-	b.measure(ctx, s.rounds, rows)
+	b.measure(t.Context(), s.rounds, rows)
 	for i, e := range entrants {
 		if s.halvings == 0 || rows[i].failed {
 			continue
@@ -66,14 +63,14 @@ func (b *bench) measureSheet(ctx context.Context, n *network, s sheet, entrants 
 			known = &e.of.results
 		}
 		rates = append(rates, &row{name: s.name("Lossless", e.name), of: e.of,
-			measure: func(ctx context.Context) (*benchfmt.Result, error) { return s.lossless(ctx, n, known, e) }})
+			measure: func(t tb) *benchfmt.Result { return s.lossless(t, n, known, e) }})
 	}
-	b.measure(ctx, 1, rates)
+	b.measure(t.Context(), 1, rates)
 }
 
 // lossless returns the highest rate without loss: that of unpaced traffic, if most rounds had no
 // loss; else it is searched for beside bursts under XDP_DROP.
-func (s sheet) lossless(ctx context.Context, n *network, known *results, e entrant) (*benchfmt.Result, error) {
+func (s sheet) lossless(t tb, n *network, known *results, e entrant) *benchfmt.Result {
 	at := s.name("Unpaced", e.name)
 	top := known.figure(at, pps)
 	if loss := known.figure(at, lost); math.IsNaN(loss) || loss == 0 {
@@ -81,55 +78,46 @@ func (s sheet) lossless(ctx context.Context, n *network, known *results, e entra
 		if e.verdict != xdp.Drop {
 			part = top / known.figure(s.name("Unpaced", dropName), pps)
 		}
-		return measured(1, of(top, pps), of(part, ofDrop), of(known.figure(at, nsPacket), nsPacket)), nil
+		return measured(1, of(top, pps), of(part, ofDrop), of(known.figure(at, nsPacket), nsPacket))
 	}
 	var drop []float64
 	cpu, packets := math.NaN(), 1
-	rate, err := highestRate(top, s.halvings, func(rate float64) (float64, bool, error) {
-		beside, err := load{size: s.size, bursts: 1, time: burstTime}.run(ctx, n.drop)
-		if err != nil {
-			return 0, false, err
-		}
+	rate := highestRate(top, s.halvings, func(rate float64) (float64, bool) {
+		beside := load{size: s.size, bursts: 1, time: burstTime}.run(t, n.drop)
 		drop = append(drop, beside.rates...)
-		t, err := e.try(ctx, load{size: s.size, rate: rate, bursts: 1, time: longTime})
-		if err == nil && t.lost == 0 {
-			cpu, packets = t.cpuPerPacket(), int(t.sent) // the last one is at the highest rate
+		r := e.try(t, load{size: s.size, rate: rate, bursts: 1, time: longTime})
+		if r.lost == 0 {
+			cpu, packets = r.cpuPerPacket(), int(r.sent) // the last one is at the highest rate
 		}
-		return median(t.rates), t.lost == 0, err
+		return median(r.rates), r.lost == 0
 	})
-	return measured(packets, of(rate, pps), of(rate/median(drop), ofDrop), of(cpu, nsPacket)), err
+	return measured(packets, of(rate, pps), of(rate/median(drop), ofDrop), of(cpu, nsPacket))
 }
 
 // highestRate searches for the highest rate without loss by bisection between 0 and top, at which
 // there is loss. It halves that interval `halvings` times. try reports whether there is loss at a
 // rate, and which rate was reached. The result is a rate that was tried, or 0 if all had loss.
-func highestRate(top float64, halvings int, try func(rate float64) (real float64, lossless bool, err error)) (float64, error) {
+func highestRate(top float64, halvings int, try func(rate float64) (reached float64, isLossless bool)) float64 {
 	low, high := 0.0, top
 	for range halvings {
 		middle := (low + high) / 2
-		real, lossless, err := try(middle)
-		if err != nil {
-			return 0, err
-		}
-		if lossless {
-			low = max(low, min(real, middle))
+		reached, isLossless := try(middle)
+		if isLossless {
+			low = max(low, min(reached, middle))
 		} else {
 			high = middle
 		}
 	}
-	return low, nil
+	return low
 }
 
-// measureFrames measures all tools at each frame size, the most important ones first, and there the
-// configurations of xdpcap.
-func (b *bench) measureFrames(ctx context.Context) error {
-	for _, size := range []int{shortSize, longSize, smallSize, middleSize, jumboSize} {
-		n, err := newNetwork(networkOptions{jumbo: size == jumboSize, cpus: 1})
-		if err != nil {
-			return fmt.Errorf("network for frames of %d bytes: %w", wireSize(size), err)
-		}
+// measureFrames returns a measurement of all tools at a frame size, and before it of those
+// configurations of xdpcap that have this size.
+func (b *bench) measureFrames(size int) func(tb) {
+	return func(t tb) {
+		n := newNetwork(t, networkOptions{isJumbo: size == jumboSize})
 		s := sheet{size: size, rounds: b.fewRounds, bursts: b.bursts}
-		b.measureSheet(ctx, n, s, b.entrants(n, nowhere, func(p *program) []tool { return p.configTools(size) }, nil))
+		b.measureSheet(t, n, s, b.entrants(n, nowhere, func(p *program) []tool { return p.configTools(size) }, nil))
 		s.halvings = b.fewHalvings
 		if size == shortSize || size == longSize {
 			s.rounds, s.halvings = b.rounds, b.halvings
@@ -138,54 +126,37 @@ func (b *bench) measureFrames(ctx context.Context) error {
 		if size == smallSize {
 			other = pick(other, tcpdumpName, dumpcapName) // the most usual ones; it takes time
 		}
-		b.measureSheet(ctx, n, s, append(n.alone(), b.entrants(n, nowhere, (*program).tools, other)...))
-		if err := n.close(); err != nil {
-			return err
-		}
+		b.measureSheet(t, n, s, append(n.alone(), b.entrants(n, nowhere, (*program).tools, other)...))
 	}
-	return nil
 }
 
 // measureFiles measures the rate that unpaced traffic keeps, and the part that is captured, while
 // the tools write to a file.
-func (b *bench) measureFiles(ctx context.Context) (err error) {
-	n, err := newNetwork(networkOptions{cpus: 1})
-	if err != nil {
-		return fmt.Errorf("network for files: %w", err)
+func (b *bench) measureFiles(t tb) {
+	n := newNetwork(t, networkOptions{})
+	for _, at := range []struct{ place, parent string }{{inMemory, memoryDir}, {onDisk, b.disk}} {
+		within(t, func(t tb) {
+			all := b.entrants(n, filepath.Join(newDir(t, at.place, at.parent), "out"), (*program).fileTools, pick(others(), tcpdumpName, dumpcapName))
+			b.measureSheet(t, n, sheet{size: shortSize, to: at.place, rounds: b.fewRounds, bursts: b.bursts}, all)
+			// Long packets fill the memory soon.
+			b.measureSheet(t, n, sheet{size: longSize, to: at.place, rounds: b.fewRounds, bursts: 1}, all)
+		})
 	}
-	defer func() { err = errors.Join(err, n.close()) }()
-	for _, at := range []struct{ place, in string }{{inMemory, memoryDir}, {onDisk, b.disk}} {
-		dir, err := newDir(at.place, at.in)
-		if err != nil {
-			return fmt.Errorf("files on a %s: %w", at.place, err)
-		}
-		all := b.entrants(n, filepath.Join(dir, "out"), (*program).fileTools, pick(others(), tcpdumpName, dumpcapName))
-		b.measureSheet(ctx, n, sheet{size: shortSize, to: at.place, rounds: b.fewRounds, bursts: b.bursts}, all)
-		// Long packets fill the memory soon.
-		b.measureSheet(ctx, n, sheet{size: longSize, to: at.place, rounds: b.fewRounds, bursts: 1}, all)
-		if err := os.RemoveAll(dir); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // memoryDir is a directory of a tmpfs.
 const memoryDir = "/dev/shm"
 
-// newDir makes a directory inside another one, which must be at this place.
-func newDir(place, in string) (string, error) {
+// newDir makes a directory inside another one, which must be at this place, until t ends.
+func newDir(t tb, place, parent string) string {
 	var fs unix.Statfs_t
-	if err := unix.Statfs(in, &fs); err != nil {
-		return "", fmt.Errorf("%s: %w", in, err)
-	}
+	testnet.Must(t, unix.Statfs(parent, &fs))
 	if (fs.Type == unix.TMPFS_MAGIC) != (place == inMemory) {
-		return "", fmt.Errorf("%s is no directory on a %s", in, place)
+		t.Fatalf("%s is no directory on a %s", parent, place)
 	}
-	dir, err := os.MkdirTemp(in, "xdpcap-bench-")
-	if err != nil {
-		return "", err
-	}
-	// tcpdump may write as a user of its own.
-	return dir, os.Chmod(dir, 0o777)
+	dir, err := os.MkdirTemp(parent, "xdpcap-bench-")
+	testnet.Must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	testnet.Must(t, os.Chmod(dir, 0o777)) // tcpdump may write as a user of its own
+	return dir
 }

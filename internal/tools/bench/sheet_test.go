@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"math"
 	"testing"
 )
 
@@ -24,14 +22,11 @@ func TestHighestRate(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tries := 0
-			got, err := highestRate(top, halvings, func(rate float64) (float64, bool, error) {
+			got := highestRate(top, halvings, func(rate float64) (float64, bool) {
 				tries++
 				rate = min(rate, c.reached)
-				return rate, rate <= c.true, nil
+				return rate, rate <= c.true
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			if got > c.true || c.true-got > top/(1<<halvings) {
 				t.Errorf("found %.0f, want %.0f or up to 1/%d of %.0f less", got, c.true, 1<<halvings, top)
 			}
@@ -39,18 +34,5 @@ func TestHighestRate(t *testing.T) {
 				t.Errorf("%d tries, want %d", tries, halvings)
 			}
 		})
-	}
-}
-
-func TestHighestRateStopsAtError(t *testing.T) {
-	t.Parallel()
-	broken := errors.New("broken")
-	tries := 0
-	_, err := highestRate(math.MaxFloat64, halvings, func(float64) (float64, bool, error) {
-		tries++
-		return 0, false, broken
-	})
-	if !errors.Is(err, broken) || tries != 1 {
-		t.Errorf("error %v after %d tries, want %v after 1", err, tries, broken)
 	}
 }

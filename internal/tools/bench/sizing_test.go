@@ -81,7 +81,7 @@ func TestSizingReader(t *testing.T) {
 	if s := r.sizing(shortSize); !s.complete() || s.reader != 24 || s.live != 40 {
 		t.Errorf("%+v", s)
 	}
-	delete(r.values, (&drainage{size: shortSize, rings: 2, to: nowhere}).name(wholeName))
+	delete(r.values, (&drainage{size: shortSize, rings: 2, to: nowhere}).benchmark(wholeName))
 	if s := r.sizing(shortSize); !s.complete() || s.reader != 40 {
 		t.Errorf("%+v", s)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -35,52 +35,42 @@ var stalls = []struct {
 func stall(size int) string { return named("Stall", bytesOf(size)) }
 
 // measureStalls measures the loss of traffic into a pipe whose reader stops for a while.
-func (b *bench) measureStalls(ctx context.Context) (err error) {
-	n, err := newNetwork(networkOptions{cpus: 1})
-	if err != nil {
-		return fmt.Errorf("network for stalls: %w", err)
-	}
-	defer func() { err = errors.Join(err, n.close()) }()
+func (b *bench) measureStalls(t tb) {
+	n := newNetwork(t, networkOptions{})
 	var rows []*row
 	for _, s := range stalls {
 		for _, p := range b.programs {
-			t := p.tool("stall", ring, xdp.Drop, "-i", rxName).to("-")
-			rows = append(rows, &row{name: stall(s.size), command: t.commandLine(), of: p,
-				measure: func(ctx context.Context) (*benchfmt.Result, error) { return n.stall(ctx, t, s.size, s.rate) }})
+			tool := p.tool("stall", ring, xdp.Drop, "-i", rxName).to("-")
+			rows = append(rows, &row{name: stall(s.size), command: tool.commandLine(), of: p,
+				measure: func(t tb) *benchfmt.Result { return n.stall(t, tool, s.size, s.rate) }})
 		}
 	}
-	b.measure(ctx, b.fewRounds, rows)
-	return nil
+	b.measure(t.Context(), b.fewRounds, rows)
 }
 
 // stall sends once.
-func (n *network) stall(ctx context.Context, t tool, size int, wanted float64) (*benchfmt.Result, error) {
+func (n *network) stall(t tb, tool tool, size int, wanted float64) *benchfmt.Result {
 	from, to, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
+	testnet.Must(t, err)
 	defer from.Close()
-	t.stdout = to
-	p, err := startProcess(ctx, n.pair.Rx, t, n.toolCPUs())
-	to.Close()
-	if err != nil {
-		return nil, err
-	}
+	tool.stdout = to
+	p := func() *process {
+		defer to.Close()
+		return startProcess(t, n.pair.Rx, tool, n.toolCPUs())
+	}()
 	read := make(chan error, 1)
 	began := time.Now()
 	go func() { read <- machine.Quiet(1, func() error { return readAndStall(from, began) }) }()
-	sent, rate, sendErr := n.send(ctx, size, wanted, stallTraffic)
-	captured, endErr := p.end()
-	if err := errors.Join(sendErr, endErr, <-read); err != nil {
-		return nil, err
-	}
+	sent, rate := n.send(t, size, wanted, stallTraffic)
+	captured := p.end()
+	testnet.Must(t, <-read)
 	if rate < reachedPart*wanted {
-		return nil, fmt.Errorf("only %.0f packets per second were sent", rate)
+		t.Fatalf("only %.0f packets per second were sent", rate)
 	}
 	if captured > sent {
-		return nil, fmt.Errorf("captured %d packets, but %d were sent", captured, sent)
+		t.Fatalf("captured %d packets, but %d were sent", captured, sent)
 	}
-	return measured(int(sent), of(rate, pps), of(float64(sent-captured), lost)), nil
+	return measured(int(sent), of(rate, pps), of(float64(sent-captured), lost))
 }
 
 // readAndStall reads a pipe to its end, and stops once in between. It does not copy the bytes, so

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -36,11 +34,7 @@ func (p *program) tcpTools() (all []tool) {
 	for _, run := range []struct{ name, args string }{
 		{tcName, "--at tc"}, {nativeName, "--xdp-mode native"}, {genericName, "--xdp-mode generic"},
 	} {
-		t := p.tool(run.name, ring, xdp.Pass, append([]string{"-i", rxName}, strings.Fields(run.args)...)...)
-		if flag, _, _ := strings.Cut(run.args, " "); !strings.Contains(p.help, flag) {
-			t.missing = "this xdpcap has no " + flag
-		}
-		all = append(all, t)
+		all = append(all, p.tool(run.name, ring, xdp.Pass, strings.Fields("-i "+rxName+" "+run.args)...))
 	}
 	return all
 }
@@ -51,38 +45,26 @@ type tcpPair struct {
 	listener net.Listener
 }
 
-func newTCPPair(opened *closers) (*tcpPair, error) {
-	pair, err := testnet.NewPair(testnet.PairOptions{RxName: rxName, Addresses: true})
-	if err != nil {
-		return nil, err
-	}
-	opened.later(pair.Close)
-	p := &tcpPair{Pair: pair}
-	err = pair.Rx.Do(func() (err error) {
+func newTCPPair(t tb) *tcpPair {
+	p := &tcpPair{Pair: testnet.MustPair(t, testnet.PairOptions{RxName: rxName, Addresses: true})}
+	testnet.Must(t, p.Rx.Do(func() (err error) {
 		p.listener, err = net.Listen("tcp4", net.JoinHostPort(testnet.RxEndpoint.IPv4.String(), "0"))
 		return err
-	})
-	if err == nil {
-		opened.later(p.listener.Close)
-	}
-	return p, err
+	}))
+	t.Cleanup(func() { p.listener.Close() })
+	return p
 }
 
 // send returns the bytes per second that a connection transfers.
-func (p *tcpPair) send() (rate float64, err error) {
+func (p *tcpPair) send(t tb) (rate float64) {
 	var to net.Conn
-	err = p.Tx.Do(func() (err error) {
+	testnet.Must(t, p.Tx.Do(func() (err error) {
 		to, err = net.Dial("tcp4", p.listener.Addr().String())
 		return err
-	})
-	if err != nil {
-		return 0, err
-	}
+	}))
 	defer to.Close()
 	from, err := p.listener.Accept()
-	if err != nil {
-		return 0, err
-	}
+	testnet.Must(t, err)
 	defer from.Close()
 	begin := time.Now()
 	sent := make(chan error, 1)
@@ -103,67 +85,45 @@ func (p *tcpPair) send() (rate float64, err error) {
 		n, err = from.Read(data)
 		received += n
 	}
+	took := time.Since(begin)
 	if err == io.EOF {
 		err = nil
 	}
-	return float64(received) / time.Since(begin).Seconds(), errors.Join(err, <-sent)
+	testnet.Must(t, errors.Join(err, <-sent))
+	return float64(received) / took.Seconds()
 }
 
 // measureTCP measures what a TCP connection keeps of its rate beside a tool at the receiving
 // interface. Sender, receiver and tool share all CPUs, as on a host with containers. Before each
 // connection beside a tool there is one without.
-func (b *bench) measureTCP(ctx context.Context) (err error) {
-	var opened closers
-	defer func() { err = errors.Join(err, opened.close()) }()
-	none, err := newTCPPair(&opened)
-	if err != nil {
-		return fmt.Errorf("network for TCP: %w", err)
-	}
-	beside, err := newTCPPair(&opened)
-	if err != nil {
-		return fmt.Errorf("network for TCP: %w", err)
-	}
-	rows := []*row{{name: overTCP(noneName), measure: func(context.Context) (*benchfmt.Result, error) {
-		rate, err := none.send()
-		return measured(1, of(rate, bytesSecond), of(1, keeps)), err
+func (b *bench) measureTCP(t tb) {
+	none, beside := newTCPPair(t), newTCPPair(t)
+	rows := []*row{{name: overTCP(noneName), measure: func(t tb) *benchfmt.Result {
+		return measured(1, of(none.send(t), bytesSecond), of(1, keeps))
 	}}}
-	add := func(p *program, t tool) {
-		rows = append(rows, &row{name: overTCP(t.name), command: t.commandLine(), of: p,
-			measure: func(ctx context.Context) (*benchfmt.Result, error) { return b.besideTCP(ctx, none, beside, t) }})
+	add := func(p *program, tool tool) {
+		rows = append(rows, &row{name: overTCP(tool.name), command: tool.commandLine(), of: p,
+			measure: func(t tb) *benchfmt.Result { return b.besideTCP(t, none, beside, tool) }})
 	}
 	for i := range b.programs[0].tcpTools() {
 		for _, p := range b.programs {
 			add(p, p.tcpTools()[i])
 		}
 	}
-	for _, t := range pick(others(), tcpdumpName, dumpcapName) {
-		add(nil, t)
+	for _, other := range pick(others(), tcpdumpName, dumpcapName) {
+		add(nil, other)
 	}
-	b.measure(ctx, b.fewRounds, rows)
-	return nil
+	b.measure(t.Context(), b.fewRounds, rows)
 }
 
 // besideTCP measures a connection while a tool runs.
-func (b *bench) besideTCP(ctx context.Context, none, beside *tcpPair, t tool) (line *benchfmt.Result, err error) {
-	p, err := startProcess(ctx, beside.Rx, t, allCPUs)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		_, endErr := p.end()
-		err = errors.Join(err, endErr)
-	}()
+func (b *bench) besideTCP(t tb, none, beside *tcpPair, tool tool) *benchfmt.Result {
+	p := startProcess(t, beside.Rx, tool, allCPUs)
 	var rates, parts []float64
 	for range b.bursts {
-		without, err := none.send()
-		if err != nil {
-			return nil, err
-		}
-		with, err := beside.send()
-		if err != nil {
-			return nil, err
-		}
+		without, with := none.send(t), beside.send(t)
 		rates, parts = append(rates, with), append(parts, with/without)
 	}
-	return measured(b.bursts, of(median(rates), bytesSecond), of(median(parts), keeps)), ctx.Err()
+	p.end()
+	return measured(b.bursts, of(median(rates), bytesSecond), of(median(parts), keeps))
 }

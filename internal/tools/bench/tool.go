@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,9 +16,8 @@ import (
 // A tool is a capture program and how to run it: with its default options, writing whole packets to
 // nowhere, unless to says otherwise.
 type tool struct {
-	name    string
-	args    []string // its command line
-	missing string   // why it cannot be run, "" if it can
+	name string
+	args []string // its command line
 
 	// verdict is what happens to a packet under the tool. The traffic without the tool is measured
 	// under an XDP program that only returns this verdict.
@@ -106,10 +104,7 @@ func others() []tool {
 		t := &all[i]
 		t.verdict, t.handOver = xdp.Pass, 1200*time.Millisecond
 		if t.ready == "" {
-			t.ready, t.count = "listening on", closingCount
-		}
-		if _, err := exec.LookPath(t.args[0]); err != nil {
-			t.missing = "not installed"
+			t.ready, t.count = listening, closingCount
 		}
 	}
 	return all

@@ -30,26 +30,10 @@ func TestClosingCounts(t *testing.T) {
 	}
 }
 
-// An xdpcap that has only one transport is measured with that one.
-func TestTransportMissing(t *testing.T) {
-	t.Parallel()
-	with, without := &program{path: "xdpcap", help: "  --transport name"}, &program{path: "xdpcap"}
-	if got := with.tool("", ring, xdp.Drop); got.missing != "" || !slices.Equal(got.args, []string{"xdpcap", "--transport", "ring", "--sink", "-w", "/dev/null"}) {
-		t.Errorf("%v, %q", got.args, got.missing)
-	}
-	if got := without.tool("", perf, xdp.Pass); got.missing != "" || slices.Contains(got.args, "--transport") {
-		t.Errorf("%v, %q", got.args, got.missing)
-	}
-	if got := without.tool("", ring, xdp.Pass); got.missing == "" {
-		t.Errorf("%v can be run", got.args)
-	}
-}
-
 // A tool with another file is a copy, and its command line has no name of the moment.
 func TestToolTo(t *testing.T) {
 	t.Parallel()
-	with := &program{path: "xdpcap", help: "  --transport name"}
-	own := with.tool("", ring, xdp.Drop, "-i", rxName)
+	own := (&program{path: "xdpcap"}).tool("", ring, xdp.Drop, "-i", rxName)
 	other := own.to("/tmp/dir/out")
 	if got, want := other.commandLine(), "xdpcap --transport ring --sink -w FILE -i rx0"; got != want {
 		t.Errorf("%s, want %s", got, want)
@@ -62,7 +46,7 @@ func TestToolTo(t *testing.T) {
 func TestParseCounts(t *testing.T) {
 	t.Parallel()
 	c, ok := parseCounts("2 packets captured\nxdpcap: 20 seen = 1 filtered out + 2 not sampled + 3 lost + 4 invalid + 5 captured\n")
-	if want := (counts{seen: 20, taken: 15, lost: 7}); !ok || c != want {
+	if want := (counts{seen: 20, read: 15, lost: 7}); !ok || c != want {
 		t.Errorf("%+v, want %+v", c, want)
 	}
 	if _, ok := parseCounts("xdpcap: listening on rx0\n"); ok {

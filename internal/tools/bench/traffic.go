@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -30,8 +27,8 @@ const (
 	smallLoss = 0.03
 	trials    = 2
 
-	// fewCaptured is the part of the packets below which a reader's time tells nothing about a
-	// packet: it is the time that the reader needs without packets.
+	// fewCaptured is the part of the packets below which no time per packet is computed: the
+	// reader's time is then mostly the time that it needs without packets.
 	fewCaptured = 0.05
 )
 
@@ -49,128 +46,113 @@ type load struct {
 type trial struct {
 	rates, keeps         []float64 // of the bursts: packets per second, and their part of the burst beside
 	sent, captured, lost uint64
-	counted              bool          // whether captured and lost are known
+	isCounted            bool          // whether captured and lost are known
 	cpu                  time.Duration // of the tool
 }
 
 // run sends the traffic on a lane.
-func (w load) run(ctx context.Context, on *lane) (t trial, err error) {
+func (w load) run(t tb, on *lane) (r trial) {
 	for range w.bursts {
 		beside := 0.0
 		if w.beside != nil {
-			if _, beside, err = w.beside.send(ctx, w.size, 0, w.time); err != nil {
-				return t, err
-			}
+			_, beside = w.beside.send(t, w.size, 0, w.time)
 		}
-		sent, rate, err := on.send(ctx, w.size, w.rate, w.time)
-		if err != nil {
-			return t, err
-		}
+		sent, rate := on.send(t, w.size, w.rate, w.time)
 		if w.beside == nil {
 			beside = rate
 		}
-		t.sent, t.rates, t.keeps = t.sent+sent, append(t.rates, rate), append(t.keeps, rate/beside)
+		r.sent, r.rates, r.keeps = r.sent+sent, append(r.rates, rate), append(r.keeps, rate/beside)
 	}
-	return t, nil
+	return r
 }
 
 // cpuPerPacket returns the tool's CPU time per captured packet in ns, NaN if it captured few.
-func (t trial) cpuPerPacket() float64 {
-	if t.cpu == 0 || float64(t.captured) < fewCaptured*float64(t.sent) {
+func (r trial) cpuPerPacket() float64 {
+	if r.cpu == 0 || float64(r.captured) < fewCaptured*float64(r.sent) {
 		return math.NaN()
 	}
-	return float64(t.cpu) / float64(t.captured)
+	return float64(r.cpu) / float64(r.captured)
 }
 
 // line returns the trial as a measurement.
-func (t trial) line() *benchfmt.Result {
-	values := []benchfmt.Value{of(median(t.rates), pps), of(median(t.keeps), keeps), of(t.cpuPerPacket(), nsPacket)}
-	if t.counted {
+func (r trial) line() *benchfmt.Result {
+	values := []benchfmt.Value{of(median(r.rates), pps), of(median(r.keeps), keeps), of(r.cpuPerPacket(), nsPacket)}
+	if r.isCounted {
 		part := 1.0 // of no packets all
-		if wanted := t.captured + t.lost; wanted > 0 {
-			part = float64(t.captured) / float64(wanted)
+		if wanted := r.captured + r.lost; wanted > 0 {
+			part = float64(r.captured) / float64(wanted)
 		}
-		values = append(values, of(part, captured), of(float64(t.lost), lost))
+		values = append(values, of(part, captured), of(float64(r.lost), lost))
 	}
-	return measured(int(t.sent), values...)
+	return measured(int(r.sent), values...)
 }
 
-// withTool runs a tool and sends traffic past it. The tool stays on CPUs that do not send, if there
-// are any. Its CPU time is from before the first packet until the last one was read, without
+// besideTool runs a tool and sends traffic past it. The tool stays on CPUs that do not send, if
+// there are any. Its CPU time is from before the first packet until the last one was read, without
 // starting and stopping it.
-func (n *network) withTool(ctx context.Context, tool tool, w load) (t trial, err error) {
-	var opened closers
-	defer func() { err = errors.Join(err, opened.close()) }()
-	if tool.onStack {
-		if _, err := opened.attach(n.pair, tool.verdict); err != nil {
-			return t, err
+func (n *network) besideTool(t tb, tool tool, w load) (r trial) {
+	within(t, func(t tb) {
+		if tool.onStack {
+			testnet.MustReceiver(t, n.pair, tool.verdict, testnet.ReceiverOptions{})
 		}
-	}
-	p, err := startProcess(ctx, n.pair.Rx, tool, n.toolCPUs())
-	if err != nil {
-		return t, err
-	}
-	before, cpuErr := p.cpu()
-	t, err = w.run(ctx, n.lane)
-	time.Sleep(tool.handOver)
-	after, afterErr := p.cpu()
-	captured, endErr := p.end()
-	if err := errors.Join(cpuErr, err, afterErr, endErr); err != nil {
-		return t, err
-	}
-	if captured > t.sent {
-		return t, fmt.Errorf("captured %d packets, but %d were sent", captured, t.sent)
-	}
-	t.counted, t.captured, t.lost, t.cpu = true, captured, t.sent-captured, after-before
-	if tool.selects {
-		c, ok := parseCounts(p.said.text())
-		if !ok {
-			return t, errors.New("no counts at its end")
+		p := startProcess(t, n.pair.Rx, tool, n.toolCPUs())
+		before := p.cpu()
+		r = w.run(t, n.lane)
+		time.Sleep(tool.handOver)
+		r.cpu = p.cpu() - before
+		r.captured = p.end()
+		if r.captured > r.sent {
+			t.Fatalf("captured %d packets, but %d were sent", r.captured, r.sent)
 		}
-		t.lost = c.lost
-	}
-	return t, nil
+		r.isCounted, r.lost = true, r.sent-r.captured
+		if tool.selects {
+			c, ok := parseCounts(p.output.text())
+			if !ok {
+				t.Fatalf("no counts at its end")
+			}
+			r.lost = c.lost
+		}
+	})
+	return r
 }
 
-// copying measures the least that any capture at XDP does: an XDP program copies each packet's
-// bytes into memory, and a thread on the other CPU reads them there once a millisecond. It has no
-// clock and no records, and does not check whether the reader keeps up. The trial's CPU time is the
-// thread's.
-func (n *network) copying(ctx context.Context, verdict xdp.Verdict, w load) (t trial, err error) {
-	r, err := testnet.AttachReceiver(n.pair.Rx, rxName, verdict, testnet.ReceiverOptions{Copy: true})
-	if err != nil {
-		return t, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	copies, err := r.Copies()
-	if err != nil {
-		return t, err
-	}
-	var stop atomic.Bool
-	var readErr error
-	var reader sync.WaitGroup
-	var cpu time.Duration
-	reader.Go(func() {
-		readErr = machine.Quiet(1, func() (err error) {
-			buffer := make([]byte, 256<<10)
-			for !stop.Load() {
-				n, err := copies.Take(buffer)
-				if err != nil {
-					return err
+// besideCopying measures the least that any capture at XDP does: an XDP program copies each
+// packet's bytes into memory, and a thread on the other CPU reads them there once a millisecond. It
+// has no clock and no records, and does not check whether the reader keeps up. The trial's CPU time
+// is the thread's.
+func (n *network) besideCopying(t tb, verdict xdp.Verdict, w load) (r trial) {
+	within(t, func(t tb) {
+		copies, err := testnet.MustReceiver(t, n.pair, verdict, testnet.ReceiverOptions{Copy: true}).Copies()
+		testnet.Must(t, err)
+		var isOver atomic.Bool
+		var readErr error
+		var reader sync.WaitGroup
+		var cpu time.Duration
+		reader.Go(func() {
+			readErr = machine.Quiet(1, func() (err error) {
+				buffer := make([]byte, 256<<10)
+				for !isOver.Load() {
+					n, err := copies.Take(buffer)
+					if err != nil {
+						return err
+					}
+					if n == 0 {
+						time.Sleep(time.Millisecond)
+					}
 				}
-				if n == 0 {
-					time.Sleep(time.Millisecond)
-				}
-			}
-			cpu, err = machine.ThreadTime()
-			return err
+				cpu, err = machine.ThreadTime()
+				return err
+			})
 		})
+		func() {
+			defer reader.Wait()
+			defer isOver.Store(true)
+			r = w.run(t, n.lane)
+		}()
+		testnet.Must(t, readErr)
+		r.captured, r.cpu = r.sent, cpu
 	})
-	t, err = w.run(ctx, n.lane)
-	stop.Store(true)
-	reader.Wait()
-	t.captured, t.cpu = t.sent, cpu
-	return t, errors.Join(err, readErr)
+	return r
 }
 
 // An entrant is measured in traffic: a tool, or the traffic without one.
@@ -180,33 +162,32 @@ type entrant struct {
 	of      *program // nil: not of xdpcap
 	verdict xdp.Verdict
 	beside  *lane // which bursts its own are compared with; nil: none
-	try     func(ctx context.Context, w load) (trial, error)
+	try     func(t tb, w load) trial
 }
 
 // alone returns the traffic without a tool, and beside a thread that only copies.
 func (n *network) alone() []entrant {
 	bare := func(name string, verdict xdp.Verdict) entrant {
-		return entrant{name: name, verdict: verdict,
-			try: func(ctx context.Context, w load) (trial, error) { return w.run(ctx, n.bare(verdict)) }}
+		return entrant{name: name, verdict: verdict, try: func(t tb, w load) trial { return w.run(t, n.bare(verdict)) }}
 	}
 	copying := func(name string, verdict xdp.Verdict) entrant {
 		return entrant{name: name, verdict: verdict, beside: n.bare(verdict),
-			try: func(ctx context.Context, w load) (trial, error) { return n.copying(ctx, verdict, w) }}
+			try: func(t tb, w load) trial { return n.besideCopying(t, verdict, w) }}
 	}
 	return []entrant{bare(dropName, xdp.Drop), bare(passName, xdp.Pass), copying(copyDropName, xdp.Drop), copying(copyPassName, xdp.Pass)}
 }
 
-func (n *network) entrant(p *program, t tool) entrant {
-	try := func(ctx context.Context, w load) (tr trial, err error) {
+func (n *network) entrant(p *program, tool tool) entrant {
+	try := func(t tb, w load) (r trial) {
 		for range trials {
-			tr, err = n.withTool(ctx, t, w)
-			if err != nil || tr.lost == 0 || float64(tr.lost) > smallLoss*float64(tr.sent) {
+			r = n.besideTool(t, tool, w)
+			if r.lost == 0 || float64(r.lost) > smallLoss*float64(r.sent) {
 				break
 			}
 		}
-		return tr, err
+		return r
 	}
-	return entrant{name: t.name, command: t.commandLine(), of: p, verdict: t.verdict, beside: n.bare(t.verdict), try: try}
+	return entrant{name: tool.name, command: tool.commandLine(), of: p, verdict: tool.verdict, beside: n.bare(tool.verdict), try: try}
 }
 
 // entrants returns a tool of each xdpcap in turn, followed by the other tools. They write to a
