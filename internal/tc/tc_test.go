@@ -2,6 +2,7 @@ package tc_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -104,23 +105,20 @@ var lacks = map[tc.Kind]func() error{
 	tc.Clsact: sync.OnceValue(func() error { return try(tc.Clsact) }),
 }
 
-func try(kind tc.Kind) error {
-	p, err := testnet.NewPair(testnet.PairOptions{})
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	c, err := newCounter("trial", next)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	defer c.counts.Close()
-	a, err := attach(p, kind, c)
-	if err != nil {
-		return err
-	}
-	return a.Close()
+func try(kind tc.Kind) (err error) {
+	return errors.Join(testnet.Try(context.Background(), func(tb testnet.TB) {
+		p := testnet.MustPair(tb, testnet.PairOptions{})
+		var c counter
+		if c, err = newCounter("trial", next); err != nil {
+			return
+		}
+		defer c.Close()
+		defer c.counts.Close()
+		var a *tc.Attachment
+		if a, err = attach(p, kind, c); err == nil {
+			err = a.Close()
+		}
+	}), err)
 }
 
 // attach attaches to the sending side of a pair.

@@ -25,21 +25,16 @@ func MustCardsOf(tb TB, driver string, opts PairOptions) *Pair {
 		tb.Skipf("needs two network cards that are connected: the machine of make test-kernels has them")
 	}
 	home, err := netns.Get()
-	if err != nil {
-		tb.Fatalf("open own network namespace: %v", err)
-	}
+	Must(tb, err)
 	closeAfter(tb, "network namespace", home.Close)
 	cards, err := findCards(driver)
-	if err != nil {
-		tb.Fatalf("%v", err)
-	}
+	Must(tb, err)
 	p := &Pair{TxName: "tx0", RxName: "rx0"}
-	closeAfter(tb, "pair", func() error {
-		return errors.Join(p.giveBack(home, p.Tx, p.TxIndex), p.giveBack(home, p.Rx, p.RxIndex), p.Close())
-	})
-	if err := p.makeOf(cards, opts); err != nil {
-		tb.Fatalf("%v", err)
+	for i, e := range p.ends() {
+		*e.ns = mustNamespace(tb)
+		p.move(tb, e, cards[i], home)
 	}
+	p.setUp(tb, opts)
 	return p
 }
 
@@ -60,39 +55,28 @@ func findCards(driver string) (cards []xdp.Interface, err error) {
 	return cards[:2], nil
 }
 
-// makeOf moves the cards into namespaces of their own, and sets them up.
-func (p *Pair) makeOf(cards []xdp.Interface, opts PairOptions) error {
-	for i, e := range p.ends() {
-		if err := p.own(e); err != nil {
+// move moves a card into the namespace of an end, and back at the end of the test.
+func (p *Pair) move(tb TB, e end, card xdp.Interface, home netns.NsHandle) {
+	tb.Helper()
+	if err := (*e.ns).MoveHere(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: card.Index}}); err != nil {
+		tb.Fatalf("move %s: %v", card.Name, err)
+	}
+	err := (*e.ns).Do(func() error {
+		moved, err := netlink.LinkByName(card.Name)
+		if err != nil {
 			return err
 		}
-		card := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: cards[i].Index}}
-		if err := (*e.ns).MoveHere(card); err != nil {
-			return fmt.Errorf("move %s: %w", cards[i].Name, err)
-		}
-		err := (*e.ns).Do(func() error {
-			moved, err := netlink.LinkByName(cards[i].Name)
-			if err != nil {
-				return err
-			}
-			*e.index = moved.Attrs().Index
-			return errors.Join(netlink.LinkSetName(moved, e.name), netlink.LinkSetHardwareAddr(moved, e.MAC))
+		*e.index = moved.Attrs().Index
+		return errors.Join(netlink.LinkSetName(moved, e.name), netlink.LinkSetHardwareAddr(moved, e.MAC))
+	})
+	if err != nil {
+		tb.Fatalf("name %s: %v", card.Name, err)
+	}
+	closeAfter(tb, "card", func() error {
+		return (*e.ns).Do(func() error {
+			moved := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: *e.index}}
+			name := fmt.Sprintf("card%d", *e.index)
+			return errors.Join(netlink.LinkSetDown(moved), netlink.LinkSetName(moved, name), netlink.LinkSetNsFd(moved, int(home)))
 		})
-		if err != nil {
-			return fmt.Errorf("name %s: %w", cards[i].Name, err)
-		}
-	}
-	return p.setUp(opts)
-}
-
-// giveBack moves a card back into the namespace that it came from.
-func (p *Pair) giveBack(home netns.NsHandle, ns *Namespace, index int) error {
-	if ns == nil || index == 0 {
-		return nil
-	}
-	return ns.Do(func() error {
-		card := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}
-		name := fmt.Sprintf("card%d", index)
-		return errors.Join(netlink.LinkSetDown(card), netlink.LinkSetName(card, name), netlink.LinkSetNsFd(card, int(home)))
 	})
 }

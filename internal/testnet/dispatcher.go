@@ -25,39 +25,29 @@ type Dispatcher struct {
 	freplaces  []link.Link     // put components into main
 }
 
-// AttachDispatcher attaches the dispatcher of testdata/target.c to an interface of a namespace.
-// Needs root, and a kernel with fentry, where extension programs load.
-func AttachDispatcher(ns *Namespace, ifname string) (*Dispatcher, error) {
+// MustDispatcher attaches the dispatcher of testdata/target.c to the pair's Rx until the test ends.
+// It needs a kernel with fentry, where extension programs load.
+func MustDispatcher(tb TB, p *Pair) *Dispatcher {
+	tb.Helper()
 	d := &Dispatcher{}
-	if err := d.attach(ns, ifname); err != nil {
-		return nil, errors.Join(fmt.Errorf("attach a dispatcher to %s: %w", ifname, err), d.Close())
-	}
-	return d, nil
-}
-
-func (d *Dispatcher) attach(ns *Namespace, ifname string) error {
+	closeAfter(tb, "dispatcher", d.Close)
 	spec, err := loadTarget()
-	if err != nil {
-		return err
-	}
-	if d.main, err = ebpf.NewProgram(spec.Programs[targetProgXdpDispatcher]); err != nil {
-		return err
-	}
+	Must(tb, err)
+	d.main, err = ebpf.NewProgram(spec.Programs[targetProgXdpDispatcher])
+	Must(tb, err)
 	for i, name := range DispatcherComponents {
 		component := spec.Programs[name]
 		component.AttachTarget = d.main
 		component.AttachTo = slot(i)
-		p, err := ebpf.NewProgram(component)
-		if err != nil {
-			return err
-		}
-		d.components = append(d.components, p)
+		prog, err := ebpf.NewProgram(component)
+		Must(tb, err)
+		d.components = append(d.components, prog)
 	}
-	if d.freplaces, err = fill(d.main, d.components); err != nil {
-		return err
-	}
-	d.link, err = attachXDP(ns, ifname, d.main, link.XDPDriverMode)
-	return err
+	d.freplaces, err = fill(d.main, d.components)
+	Must(tb, err)
+	d.link, err = attachXDP(p.Rx, p.RxName, d.main, link.XDPDriverMode)
+	Must(tb, err)
+	return d
 }
 
 // slot is the name of the function of a dispatcher that a component replaces.

@@ -51,19 +51,16 @@ func closeAfter(tb TB, what string, close func() error) {
 // opened closes something at the end of the test, or ends the test if it could not be opened.
 func opened[T io.Closer](tb TB, what string, some T, err error) T {
 	tb.Helper()
-	if err != nil {
-		tb.Fatalf("%v", err)
-	}
+	Must(tb, err)
 	closeAfter(tb, what, some.Close)
 	return some
 }
 
-// MustPair makes a pair and closes it at the end of the test. Without root it skips the test.
-func MustPair(tb TB, opts PairOptions) *Pair {
+// mustNamespace makes a namespace and closes it at the end of the test.
+func mustNamespace(tb TB) *Namespace {
 	tb.Helper()
-	RequireRoot(tb)
-	p, err := NewPair(opts)
-	return opened(tb, "pair", p, err)
+	ns, err := NewNamespace()
+	return opened(tb, "network namespace", ns, err)
 }
 
 // MustSender opens a sender on the pair's Tx and closes it at the end of the test.
@@ -80,13 +77,6 @@ func MustReceiver(tb TB, p *Pair, verdict xdp.Verdict, opts ReceiverOptions) *Re
 	return opened(tb, "receiver", r, err)
 }
 
-// MustDispatcher attaches a dispatcher to the pair's Rx and detaches it at the end of the test.
-func MustDispatcher(tb TB, p *Pair) *Dispatcher {
-	tb.Helper()
-	d, err := AttachDispatcher(p.Rx, p.RxName)
-	return opened(tb, "dispatcher", d, err)
-}
-
 // MustGenerator loads a generator and closes it at the end of the test. If the kernel has no live
 // frames it skips the test.
 func MustGenerator(tb TB, p *Pair) *Generator {
@@ -100,9 +90,7 @@ func MustGenerator(tb TB, p *Pair) *Generator {
 func MustStats(tb TB, p *Pair) PairStats {
 	tb.Helper()
 	s, err := p.Stats()
-	if err != nil {
-		tb.Fatalf("%v", err)
-	}
+	Must(tb, err)
 	return s
 }
 
@@ -113,13 +101,11 @@ func MustKnow(tb TB, ns *Namespace, index int, other Endpoint) {
 	err := ns.Do(func() error {
 		return netlink.NeighSet(&netlink.Neigh{LinkIndex: index, State: netlink.NUD_PERMANENT, IP: other.IPv4, HardwareAddr: other.MAC})
 	})
-	if err != nil {
-		tb.Fatalf("%v", err)
-	}
+	Must(tb, err)
 }
 
-// WaitUp waits until both ends of a pair can send again, after one of them was down. Before that,
-// the kernel drops packets that they send, and gives no error.
+// WaitUp waits until both ends of a pair can send, after one of them was down. Before that, the
+// kernel drops packets that they send, and gives no error.
 func WaitUp(tb TB, p *Pair) {
 	tb.Helper()
 	for _, e := range p.ends() {
@@ -130,16 +116,13 @@ func WaitUp(tb TB, p *Pair) {
 // waitUp waits until an interface of a namespace is up.
 func waitUp(tb TB, ns *Namespace, find func() (netlink.Link, error)) {
 	tb.Helper()
-	WaitFor(tb, "an interface to be up again", func() (up bool) {
-		err := ns.Do(func() error {
+	WaitFor(tb, "an interface to be up", func() (isUp bool) {
+		Must(tb, ns.Do(func() error {
 			link, err := find()
-			up = err == nil && link.Attrs().OperState == netlink.OperUp
+			isUp = err == nil && link.Attrs().OperState == netlink.OperUp
 			return err
-		})
-		if err != nil {
-			tb.Fatalf("%v", err)
-		}
-		return up
+		}))
+		return isUp
 	})
 }
 
@@ -162,9 +145,7 @@ func WaitArrived(tb TB, p *Pair, before PairStats, sent uint64) (delivered uint6
 func Send(tb TB, p *Pair, frames ...[]byte) {
 	tb.Helper()
 	s, err := p.sender()
-	if err != nil {
-		tb.Fatalf("%v", err)
-	}
+	Must(tb, err)
 	for some := range slices.Chunk(frames, 100) {
 		before := MustStats(tb, p)
 		for _, f := range some {
@@ -188,9 +169,7 @@ func Generate(tb TB, p *Pair, opts GeneratorOptions) (r Result, delivered uint64
 	RequireLiveFrames(tb)
 	before := MustStats(tb, p)
 	g, err := NewGenerator(p)
-	if err != nil {
-		tb.Fatalf("%v", err)
-	}
+	Must(tb, err)
 	defer g.Close()
 	limit := Patience
 	if opts.Rate > 0 {
@@ -200,9 +179,7 @@ func Generate(tb TB, p *Pair, opts GeneratorOptions) (r Result, delivered uint64
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	r, err = g.Run(ctx, opts)
-	if err != nil {
-		tb.Fatalf("%v", err)
-	}
+	Must(tb, err)
 	if r.Sent != opts.Count {
 		tb.Fatalf("sent %d of %d frames in %v", r.Sent, opts.Count, limit)
 	}

@@ -1,6 +1,7 @@
 package testnet
 
 import (
+	"context"
 	"os"
 	"os/exec"
 
@@ -11,6 +12,7 @@ import (
 // are not tests import this package, too, and must not link package testing.
 type TB interface {
 	Helper()
+	Context() context.Context
 	TempDir() string
 	Cleanup(f func())
 	Skipf(format string, args ...any)

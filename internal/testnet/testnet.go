@@ -7,12 +7,12 @@
 package testnet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -34,58 +34,41 @@ type PairOptions struct {
 }
 
 // Pair is a veth pair: a packet sent on one interface arrives on the other. The Generator and the
-// Sender send on Tx; XDP is run on Rx. Its methods may be called concurrently. Close is called
-// once, after all others.
+// Sender send on Tx; XDP is run on Rx. Its methods may be called concurrently.
 type Pair struct {
 	Tx, Rx           *Namespace
 	TxName, RxName   string
 	TxIndex, RxIndex int // interface indexes, each in its own namespace
 
-	owned []*Namespace
-	tx    *netlink.Handle
+	tx *netlink.Handle
 
 	mu     sync.Mutex
 	opened *Sender // used by Send; nil before its first call
 }
 
-// NewPair makes a pair and sets it up. After an error no part of it is left. Needs root.
-func NewPair(opts PairOptions) (*Pair, error) {
-	p := &Pair{Tx: opts.Tx, Rx: opts.Rx, TxName: opts.TxName, RxName: opts.RxName}
-	if p.TxName == "" {
-		p.TxName = "tx0"
-	}
-	if p.RxName == "" {
-		p.RxName = "rx0"
-	}
-	if err := p.make(opts); err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
-	return p, nil
-}
-
-func (p *Pair) make(opts PairOptions) error {
+// MustPair makes a pair and sets it up. At the end of the test it removes the pair, and the
+// namespaces that were made for it. Without root it skips the test.
+func MustPair(tb TB, opts PairOptions) *Pair {
+	tb.Helper()
+	RequireRoot(tb)
+	p := &Pair{Tx: opts.Tx, Rx: opts.Rx, TxName: cmp.Or(opts.TxName, "tx0"), RxName: cmp.Or(opts.RxName, "rx0")}
 	for _, e := range p.ends() {
 		if *e.ns == nil {
-			if err := p.own(e); err != nil {
-				return err
-			}
+			*e.ns = mustNamespace(tb)
 		}
 	}
-	tx, err := netlink.NewHandleAt(p.Tx.handle, unix.NETLINK_ROUTE)
-	if err != nil {
-		return fmt.Errorf("open netlink: %w", err)
+	var err error
+	p.tx, err = netlink.NewHandleAt(p.Tx.handle, unix.NETLINK_ROUTE)
+	Must(tb, err)
+	closeAfter(tb, "pair", p.close)
+	if err := p.tx.LinkAdd(p.veth(opts)); err != nil {
+		tb.Fatalf("make veth pair %s, %s: %v", p.TxName, p.RxName, err)
 	}
-	p.tx = tx
-	if err := tx.LinkAdd(p.veth(opts)); err != nil {
-		return fmt.Errorf("make veth pair %s, %s: %w", p.TxName, p.RxName, err)
-	}
-	if err := p.setUp(opts); err != nil {
-		return err
-	}
+	p.setUp(tb, opts)
 	if opts.GRO {
-		return p.Rx.Do(func() error { return setGRO(p.RxName) })
+		Must(tb, p.Rx.Do(func() error { return setGRO(p.RxName) }))
 	}
-	return nil
+	return p
 }
 
 // An end is one side of a pair.
@@ -98,29 +81,6 @@ type end struct {
 
 func (p *Pair) ends() []end {
 	return []end{{&p.Tx, p.TxName, &p.TxIndex, TxEndpoint}, {&p.Rx, p.RxName, &p.RxIndex, RxEndpoint}}
-}
-
-// own makes a namespace for an end, which is closed with the pair.
-func (p *Pair) own(e end) (err error) {
-	if *e.ns, err = NewNamespace(); err == nil {
-		p.owned = append(p.owned, *e.ns)
-	}
-	return err
-}
-
-// setUp sets both ends up, and waits until they can send.
-func (p *Pair) setUp(opts PairOptions) (err error) {
-	for _, e := range p.ends() {
-		if *e.index, err = setUp(*e.ns, e.name, e.Endpoint, opts); err != nil {
-			return err
-		}
-	}
-	for _, e := range p.ends() {
-		if err := (*e.ns).Do(func() error { return waitReady(e.name, e.Endpoint, opts) }); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // pairsMade counts pairs, so that each Tx has its own interface index.
@@ -153,92 +113,70 @@ func (p *Pair) veth(opts PairOptions) *netlink.Veth {
 	}
 }
 
-// setUp gives an interface its addresses, if any, and sets it up.
-func setUp(ns *Namespace, name string, e Endpoint, opts PairOptions) (index int, err error) {
-	err = ns.Do(func() error {
-		link, err := netlink.LinkByName(name)
-		if err != nil {
+// setUp sets both ends up, and waits until they can send.
+func (p *Pair) setUp(tb TB, opts PairOptions) {
+	tb.Helper()
+	for _, e := range p.ends() {
+		if err := (*e.ns).Do(func() error { return e.setUp(opts) }); err != nil {
+			tb.Fatalf("set up %s: %v", e.name, err)
+		}
+	}
+	WaitUp(tb, p)
+	if opts.IPv6 {
+		for _, e := range p.ends() {
+			waitReachable(tb, *e.ns, e.IPv6)
+		}
+	}
+}
+
+// setUp gives an interface its addresses, if any, and sets it up. It runs inside the namespace.
+func (e end) setUp(opts PairOptions) error {
+	link, err := netlink.LinkByName(e.name)
+	if err != nil {
+		return err
+	}
+	*e.index = link.Attrs().Index
+	if opts.IPv6 {
+		if err := setIPv6(e.name, true); err != nil {
 			return err
 		}
-		index = link.Attrs().Index
-		if opts.IPv6 {
-			if err := setIPv6(name, true); err != nil {
-				return err
-			}
-			// No duplicate address detection, which would delay the use of the address.
-			addr := &netlink.Addr{IPNet: &net.IPNet{IP: e.IPv6, Mask: net.CIDRMask(64, 128)}, Flags: unix.IFA_F_NODAD}
-			if err := netlink.AddrAdd(link, addr); err != nil {
-				return err
-			}
+		// No duplicate address detection, which would delay the use of the address.
+		addr := &netlink.Addr{IPNet: &net.IPNet{IP: e.IPv6, Mask: net.CIDRMask(64, 128)}, Flags: unix.IFA_F_NODAD}
+		if err := netlink.AddrAdd(link, addr); err != nil {
+			return err
 		}
-		if opts.Addresses {
-			addr := &netlink.Addr{IPNet: &net.IPNet{IP: e.IPv4, Mask: net.CIDRMask(24, 32)}}
-			if err := netlink.AddrAdd(link, addr); err != nil {
-				return err
-			}
-		} else if !opts.IPv6 { // neighbour discovery needs ARP's flag, too
-			if err := netlink.LinkSetARPOff(link); err != nil {
-				return err
-			}
+	}
+	if opts.Addresses {
+		addr := &netlink.Addr{IPNet: &net.IPNet{IP: e.IPv4, Mask: net.CIDRMask(24, 32)}}
+		if err := netlink.AddrAdd(link, addr); err != nil {
+			return err
 		}
-		return netlink.LinkSetUp(link)
+	} else if !opts.IPv6 { // neighbour discovery needs ARP's flag, too
+		if err := netlink.LinkSetARPOff(link); err != nil {
+			return err
+		}
+	}
+	return netlink.LinkSetUp(link)
+}
+
+// waitReachable waits until a namespace accepts packets to one of its IPv6 addresses. A worker of
+// the kernel makes a new IPv6 address usable, even without duplicate address detection: it joins
+// the multicast group of the address's neighbour solicitations, and then adds the address's local
+// route. Earlier solicitations are ignored. The other end repeats them twice, a second apart, then
+// gives up and drops the packet. The worker can take longer than that, because it waits for a lock
+// that the removal of other namespaces holds.
+func waitReachable(tb TB, ns *Namespace, ip net.IP) {
+	tb.Helper()
+	WaitFor(tb, fmt.Sprintf("a local route for %v", ip), func() (ok bool) {
+		Must(tb, ns.Do(func() (err error) {
+			ok, err = hasLocalRoute(ip)
+			return err
+		}))
+		return ok
 	})
-	if err != nil {
-		return 0, fmt.Errorf("set up %s: %w", name, err)
-	}
-	return index, nil
 }
 
-// readyLimit guards against a hang: under load, an emulated machine takes seconds.
-const readyLimit = time.Minute
-
-// waitReady waits until an interface can send, and answers for its addresses. It runs inside the
-// namespace.
-func waitReady(name string, e Endpoint, opts PairOptions) error {
-	for deadline := time.Now().Add(readyLimit); ; time.Sleep(time.Millisecond) {
-		missing, err := notReady(name, e, opts)
-		if err != nil {
-			return fmt.Errorf("wait for %s: %w", name, err)
-		}
-		if missing == "" {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%v after it was set up, %s", readyLimit, missing)
-		}
-	}
-}
-
-// notReady returns the missing condition of an interface; "" if it is ready.
-func notReady(name string, e Endpoint, opts PairOptions) (string, error) {
-	// The kernel lets an interface send only some time after both ends are up, and silently drops
-	// earlier packets.
-	link, err := netlink.LinkByName(name)
-	if err != nil {
-		return "", err
-	}
-	if state := link.Attrs().OperState; state != netlink.OperUp {
-		return fmt.Sprintf("%s is %s", name, state), nil
-	}
-	if !opts.IPv6 {
-		return "", nil
-	}
-	// A worker of the kernel makes a new IPv6 address usable, even without duplicate address
-	// detection: it joins the multicast group of the address's neighbour solicitations, and then
-	// adds the address's local route. Earlier solicitations are ignored. The other end repeats them
-	// twice, a second apart, then gives up and drops the packet. The worker can take longer than
-	// that, because it waits for a lock that the removal of other namespaces holds.
-	ok, err := hasLocalRoute(e.IPv6)
-	if err != nil {
-		return "", err
-	}
-	if !ok {
-		return fmt.Sprintf("%s has no local route for %v", name, e.IPv6), nil
-	}
-	return "", nil
-}
-
-// hasLocalRoute reports whether the namespace accepts packets to an IPv6 address.
+// hasLocalRoute reports whether the calling thread's namespace accepts packets to an IPv6 address.
 func hasLocalRoute(ip net.IP) (bool, error) {
 	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{
 		Table: unix.RT_TABLE_LOCAL,
@@ -277,26 +215,21 @@ func (p *Pair) sender() (s *Sender, err error) {
 	return p.opened, err
 }
 
-// Close removes the pair, and the namespaces that were made for it.
-func (p *Pair) Close() error {
+// close removes the pair.
+func (p *Pair) close() error {
+	defer p.tx.Close()
 	var errs []error
 	if p.opened != nil {
 		errs = append(errs, p.opened.Close())
 	}
-	if p.tx != nil {
-		// Removing one end removes the other. It may be gone already, because some tests remove it
-		// to see the capture's reaction.
-		link, err := p.tx.LinkByName(p.TxName)
-		if err == nil {
-			err = p.tx.LinkDel(link)
-		}
-		if gone := (netlink.LinkNotFoundError{}); err != nil && !errors.As(err, &gone) {
-			errs = append(errs, fmt.Errorf("remove %s: %w", p.TxName, err))
-		}
-		p.tx.Close()
+	// Removing one end removes the other. It may be gone already, because some tests remove it to
+	// see the capture's reaction.
+	link, err := p.tx.LinkByName(p.TxName)
+	if err == nil {
+		err = p.tx.LinkDel(link)
 	}
-	for _, ns := range p.owned {
-		errs = append(errs, ns.Close())
+	if gone := (netlink.LinkNotFoundError{}); err != nil && !errors.As(err, &gone) {
+		errs = append(errs, fmt.Errorf("remove %s: %w", p.TxName, err))
 	}
 	return errors.Join(errs...)
 }

@@ -114,15 +114,10 @@ func TestPairLeavesNothing(t *testing.T) {
 	}
 	defer ns.Close()
 	for range 2 { // the names are free again
-		p, err := NewPair(PairOptions{Tx: ns, Rx: ns})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Close(); err != nil {
-			t.Fatal(err)
-		}
+		Within(t, func(tb TB) { MustPair(tb, PairOptions{Tx: ns, Rx: ns}) })
 	}
-	if _, err := NewPair(PairOptions{Tx: ns, Rx: ns, RxName: "much-too-long-for-a-name"}); err == nil {
+	err = Try(t.Context(), func(tb TB) { MustPair(tb, PairOptions{Tx: ns, Rx: ns, RxName: "much-too-long-for-a-name"}) })
+	if err == nil {
 		t.Error("a pair with an impossible name was made")
 	}
 	ns.Do(func() error {

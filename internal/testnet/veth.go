@@ -15,28 +15,17 @@ import (
 func WithVeth(t *testing.T, peerQueues int, f func(ifi xdp.Interface) error) {
 	t.Helper()
 	RequireRoot(t)
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	ns, err := NewNamespace()
-	must(err)
-	t.Cleanup(func() { ns.Close() })
-	must(ns.Do(func() error {
+	Must(t, mustNamespace(t).Do(func() error {
 		a := netlink.NewLinkAttrs()
 		a.Name, a.NumRxQueues, a.NumTxQueues = "veth0", 1, 1
-		must(netlink.LinkAdd(&netlink.Veth{LinkAttrs: a, PeerName: "peer0", PeerNumTxQueues: uint32(peerQueues), PeerNumRxQueues: 1}))
+		Must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: a, PeerName: "peer0", PeerNumTxQueues: uint32(peerQueues), PeerNumRxQueues: 1}))
 		for _, name := range []string{"veth0", "peer0"} {
 			l, err := netlink.LinkByName(name)
-			if err == nil {
-				err = netlink.LinkSetUp(l)
-			}
-			must(err)
+			Must(t, err)
+			Must(t, netlink.LinkSetUp(l))
 		}
 		ifi, err := xdp.EthernetInterface("veth0")
-		must(err)
+		Must(t, err)
 		return f(ifi)
 	}))
 }
@@ -49,9 +38,5 @@ func MustPassing(t *testing.T, name string) *ebpf.Program {
 		Name: name, Type: ebpf.XDP, License: "Dual BSD/GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Pass)), asm.Return()},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { prog.Close() })
-	return prog
+	return opened(t, "program", prog, err)
 }

@@ -14,7 +14,7 @@ import (
 // copyDrain measures the least that a reader of filled rings does: a thread copies as many bytes as
 // the blocks of the file have out of as many rings, and writes them. The rings were filled by CPUs
 // as for xdpcap. The rate counts only the longer of the two steps, as if two threads did them.
-func copyDrain(t tb, d *drainage, path string, runs int) *laps {
+func copyDrain(t testnet.TB, d *drainage, path string, runs int) *laps {
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	testnet.Must(t, err)
 	t.Cleanup(func() {

@@ -26,13 +26,13 @@ func programCost(config, transport string, size int) string {
 
 // measurePrograms measures the CPU time of a packet in the programs of each configuration, of the
 // counter commands, and of programs that do the least that a capture can do.
-func (b *bench) measurePrograms(t tb) {
+func (b *bench) measurePrograms(t testnet.TB) {
 	b.measure(t.Context(), b.runRounds, newLab(t, networkOptions{}, b.runs).costs(b.programs))
 }
 
 func (l *lab) costs(programs []*program) (all []*row) {
-	add := func(p *program, command, name string, measure func(tb) []float64) {
-		all = append(all, &row{name: name, command: command, of: p, measure: func(t tb) *benchfmt.Result {
+	add := func(p *program, command, name string, measure func(testnet.TB) []float64) {
+		all = append(all, &row{name: name, command: command, of: p, measure: func(t testnet.TB) *benchfmt.Result {
 			ns := measure(t)
 			// Other work on the machine can only make a run longer.
 			return measured(len(ns), of(quartile(ns), nsPacket))
@@ -41,20 +41,20 @@ func (l *lab) costs(programs []*program) (all []*row) {
 	add(nil, "", programCost(clockName, "", shortSize), l.clockCost)
 	add(nil, "", programCost(countName, "", shortSize), l.countCost)
 	for _, size := range []int{shortSize, smallSize, middleSize, longSize, jumboSize} {
-		add(nil, "", programCost(copyingName, "", size), func(t tb) []float64 { return l.copyCost(t, size) })
+		add(nil, "", programCost(copyingName, "", size), func(t testnet.TB) []float64 { return l.copyCost(t, size) })
 	}
 	for i := range configs {
 		c := &configs[i]
 		for _, transport := range transports {
 			for _, p := range programs {
-				add(p, "", programCost(c.name, transport, c.size), func(t tb) []float64 { return l.captureCost(t, p, c, transport) })
+				add(p, "", programCost(c.name, transport, c.size), func(t testnet.TB) []float64 { return l.captureCost(t, p, c, transport) })
 			}
 		}
 	}
-	addCommand := func(name, command, ready string, measure func(tb, tool) []float64) {
+	addCommand := func(name, command, ready string, measure func(testnet.TB, tool) []float64) {
 		for _, p := range programs {
 			c := tool{args: append([]string{p.path}, strings.Fields(command)...), ready: ready}
-			add(p, c.commandLine(), programCost(name, "", shortSize), func(t tb) []float64 { return measure(t, c) })
+			add(p, c.commandLine(), programCost(name, "", shortSize), func(t testnet.TB) []float64 { return measure(t, c) })
 		}
 	}
 	const interfaceFlag = " -i " + rxName
@@ -69,13 +69,13 @@ func (l *lab) costs(programs []*program) (all []*row) {
 	// The program of top at tc, and a command that counts the same there. top needs a terminal.
 	const atTC = "count --at tc --sizes --flows 10"
 	addCommand(atTC, atTC+interfaceFlag, listening, l.ingressCost)
-	addCommand("top", "top"+interfaceFlag, "ingress", func(t tb, c tool) []float64 { return l.ingressCost(t, c.onTerminal()) })
+	addCommand("top", "top"+interfaceFlag, "ingress", func(t testnet.TB, c tool) []float64 { return l.ingressCost(t, c.onTerminal()) })
 	for _, flags := range []string{"", " --flows 10", " --retransmits", " udp or arp"} {
 		command := "drops" + interfaceFlag + " --interval 1h" + flags
-		addCommand("drops"+flags+droppedSuffix, command, counting, func(t tb, c tool) []float64 {
+		addCommand("drops"+flags+droppedSuffix, command, counting, func(t testnet.TB, c tool) []float64 {
 			return l.stackCost(t, c, stackLoad{droppedFrame(shortSize), mostRepeat, true})
 		})
-		addCommand("drops"+flags+notDroppedSuffix, command, counting, func(t tb, c tool) []float64 {
+		addCommand("drops"+flags+notDroppedSuffix, command, counting, func(t testnet.TB, c tool) []float64 {
 			return l.stackCost(t, c, stackLoad{consumedFrame(), mostRepeat, false})
 		})
 	}
@@ -83,7 +83,7 @@ func (l *lab) costs(programs []*program) (all []*row) {
 }
 
 // captureCost measures xdpcap's own program while xdpcap runs and reads the records of the program.
-func (l *lab) captureCost(t tb, p *program, c *config, transport string) []float64 {
+func (l *lab) captureCost(t testnet.TB, p *program, c *config, transport string) []float64 {
 	if c.place == atStack {
 		load := stackLoad{consumedFrame(), repeatFor(c.size, c.ringShare), false}
 		if c.ringShare > 0 {
@@ -102,10 +102,10 @@ func (l *lab) captureCost(t tb, p *program, c *config, transport string) []float
 		args, verdict = runnable, xdp.Drop
 	case atIngress:
 		args, s.base = append(args, "--at", "tc"), emptyAtTC(t)
-		find = func(t tb) *ebpf.Program { return l.attachedToTC(t, ebpf.AttachTCXIngress) }
+		find = func(t testnet.TB) *ebpf.Program { return l.attachedToTC(t, ebpf.AttachTCXIngress) }
 	case atEgress:
 		args, s.base = append(args, "-Q", "out"), emptyAtTC(t)
-		find = func(t tb) *ebpf.Program { return l.attachedToTC(t, ebpf.AttachTCXEgress) }
+		find = func(t testnet.TB) *ebpf.Program { return l.attachedToTC(t, ebpf.AttachTCXEgress) }
 	case atHookMap:
 		hooked := newTarget(t)
 		s.prog, s.base, find = hooked.Program(), newTarget(t).Program(), nil
@@ -127,10 +127,12 @@ func (l *lab) captureCost(t tb, p *program, c *config, transport string) []float
 }
 
 // emptyAtTC loads a program for tc that does nothing.
-func emptyAtTC(t tb) *ebpf.Program { return loadProgram(t, ebpf.SchedCLS, asm.Mov.Imm(asm.R0, -1)) }
+func emptyAtTC(t testnet.TB) *ebpf.Program {
+	return loadProgram(t, ebpf.SchedCLS, asm.Mov.Imm(asm.R0, -1))
+}
 
 // loadProgram loads a program of a few instructions and the return, until t ends.
-func loadProgram(t tb, kind ebpf.ProgramType, body ...asm.Instruction) *ebpf.Program {
+func loadProgram(t testnet.TB, kind ebpf.ProgramType, body ...asm.Instruction) *ebpf.Program {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: kind, Instructions: append(body, asm.Return()), License: "Dual BSD/GPL"})
 	testnet.Must(t, err)
 	t.Cleanup(func() { p.Close() })
@@ -138,7 +140,7 @@ func loadProgram(t tb, kind ebpf.ProgramType, body ...asm.Instruction) *ebpf.Pro
 }
 
 // newTarget loads a program with a hook map, until t ends.
-func newTarget(t tb) *testnet.Target {
+func newTarget(t testnet.TB) *testnet.Target {
 	target, err := testnet.NewTarget(testnet.HookedFrags)
 	testnet.Must(t, err)
 	t.Cleanup(func() { target.Close() })
@@ -153,7 +155,7 @@ func contextOf(frame []byte, ifindex int) []byte {
 }
 
 // pinHook pins the hook map of a target for xdpcap, until t ends.
-func pinHook(t tb, target *testnet.Target) (path string) {
+func pinHook(t testnet.TB, target *testnet.Target) (path string) {
 	dir := t.TempDir()
 	testnet.MustMount(t, "bpf", dir, 0, "")
 	path = filepath.Join(dir, "hook")
@@ -162,13 +164,13 @@ func pinHook(t tb, target *testnet.Target) (path string) {
 }
 
 // counterCost measures the program of one of xdpcap's counter commands.
-func (l *lab) counterCost(t tb, command tool) []float64 {
+func (l *lab) counterCost(t testnet.TB, command tool) []float64 {
 	startProcess(t, l.pair.Rx, command, toolCPU)
 	return l.programCost(t, l.attached(t), shortSize, mostRepeat)
 }
 
 // ingressCost measures the program that a command attaches at tc ingress.
-func (l *lab) ingressCost(t tb, command tool) []float64 {
+func (l *lab) ingressCost(t testnet.TB, command tool) []float64 {
 	startProcess(t, l.pair.Rx, command, toolCPU)
 	prog := l.attachedToTC(t, ebpf.AttachTCXIngress)
 	return l.cost(t, subject{prog: prog, base: emptyAtTC(t), frame: testnet.UDPFrame(shortSize, 0), repeat: mostRepeat})
@@ -186,19 +188,19 @@ func (c tool) onTerminal() tool {
 }
 
 // copyCost measures a receiver that copies.
-func (l *lab) copyCost(t tb, size int) []float64 {
+func (l *lab) copyCost(t testnet.TB, size int) []float64 {
 	r := testnet.MustReceiver(t, l.pair, xdp.Drop, testnet.ReceiverOptions{Copy: true})
 	return l.programCost(t, r.Program(), size, repeatFor(size, 1))
 }
 
 // clockCost measures a program that only reads the clock.
-func (l *lab) clockCost(t tb) []float64 {
+func (l *lab) clockCost(t testnet.TB) []float64 {
 	return l.instructionsCost(t, asm.FnKtimeGetNs.Call(), asm.Mov.Imm(asm.R0, int32(xdp.Drop)))
 }
 
 // countCost measures a program that only counts packets: the least that a capture does with a
 // packet that it skips.
-func (l *lab) countCost(t tb) []float64 {
+func (l *lab) countCost(t testnet.TB) []float64 {
 	counter, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: 1})
 	testnet.Must(t, err)
 	defer counter.Close()
@@ -216,11 +218,11 @@ func (l *lab) countCost(t tb) []float64 {
 	)
 }
 
-func (l *lab) instructionsCost(t tb, body ...asm.Instruction) []float64 {
+func (l *lab) instructionsCost(t testnet.TB, body ...asm.Instruction) []float64 {
 	return l.programCost(t, loadProgram(t, ebpf.XDP, body...), shortSize, mostRepeat)
 }
 
 // programCost measures a program that no process reads from.
-func (l *lab) programCost(t tb, p *ebpf.Program, size, repeat int) []float64 {
+func (l *lab) programCost(t testnet.TB, p *ebpf.Program, size, repeat int) []float64 {
 	return l.cost(t, subject{prog: p, base: l.empty.Program(), frame: testnet.UDPFrame(size, 0), repeat: repeat})
 }

@@ -136,29 +136,29 @@ func (l *laps) line() *benchfmt.Result {
 
 // measureDrains measures how fast packets are taken out of filled rings, each beside a thread that
 // only copies.
-func (b *bench) measureDrains(t tb) {
+func (b *bench) measureDrains(t testnet.TB) {
 	l := newLab(t, networkOptions{}, b.runs)
 	dir := newDir(t, inMemory, memoryDir)
 	var rows []*row
 	for i := range drainages {
 		d := &drainages[i]
-		add := func(p *program, name, command string, drain func(tb) *laps) {
-			measure := func(t tb) *benchfmt.Result { return drain(t).line() }
+		add := func(p *program, name, command string, drain func(testnet.TB) *laps) {
+			measure := func(t testnet.TB) *benchfmt.Result { return drain(t).line() }
 			rows = append(rows, &row{name: d.benchmark(name), command: command, of: p, measure: measure})
 		}
 		for _, other := range pick(others(), d.name) {
 			other = other.to(d.path(dir))
-			add(nil, d.name, other.commandLine(), func(t tb) *laps { return l.drainOther(t, other, d) })
+			add(nil, d.name, other.commandLine(), func(t testnet.TB) *laps { return l.drainOther(t, other, d) })
 		}
 		if slices.Contains(otherNames, d.name) {
 			continue
 		}
 		for _, p := range b.programs {
 			own := p.tool(d.name, ring, xdp.Drop, slices.Concat(runnable, d.args)...).to(d.path(dir))
-			add(p, d.name, own.commandLine(), func(t tb) *laps { return l.drain(t, own, d) })
+			add(p, d.name, own.commandLine(), func(t testnet.TB) *laps { return l.drain(t, own, d) })
 		}
 		if d.name == wholeName {
-			add(nil, copyingName, "", func(t tb) *laps { return copyDrain(t, d, d.path(dir), l.runs) })
+			add(nil, copyingName, "", func(t testnet.TB) *laps { return copyDrain(t, d, d.path(dir), l.runs) })
 		}
 	}
 	b.measure(t.Context(), b.fewRounds, rows)
@@ -166,7 +166,7 @@ func (b *bench) measureDrains(t tb) {
 
 // drain measures xdpcap. Its own program fills the rings: BPF_PROG_RUN runs it on as many CPUs as
 // there are rings.
-func (l *lab) drain(t tb, tool tool, d *drainage) *laps {
+func (l *lab) drain(t testnet.TB, tool tool, d *drainage) *laps {
 	p := startProcess(t, l.pair.Rx, tool, allCPUs)
 	prog, frame, each := l.attached(t), testnet.UDPFrame(d.size, 0), d.perRing()
 	drain := func(packets int) lap {
@@ -190,7 +190,7 @@ func (l *lab) drain(t tb, tool tool, d *drainage) *laps {
 
 // drainOther measures another tool, once, because it only reports the number of packets at its end.
 // They come as traffic, more than its ring holds.
-func (l *lab) drainOther(t tb, tool tool, d *drainage) *laps {
+func (l *lab) drainOther(t testnet.TB, tool tool, d *drainage) *laps {
 	testnet.MustReceiver(t, l.pair, tool.verdict, testnet.ReceiverOptions{})
 	p := startProcess(t, l.pair.Rx, tool, allCPUs)
 	samples := p.pauseDuring(func() {

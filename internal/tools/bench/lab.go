@@ -23,7 +23,7 @@ type lab struct {
 	runs  int // how often a program is run for a line
 }
 
-func newLab(t tb, opts networkOptions, runs int) *lab {
+func newLab(t testnet.TB, opts networkOptions, runs int) *lab {
 	spare := testnet.MustPair(t, testnet.PairOptions{})
 	empty := testnet.MustReceiver(t, spare, xdp.Drop, testnet.ReceiverOptions{})
 	return &lab{network: newNetwork(t, opts), empty: empty, runs: runs}
@@ -69,7 +69,7 @@ func timeRun(p *ebpf.Program, in *testnet.Namespace, cpu int, opts ebpf.RunOptio
 }
 
 // runOn runs a program on CPUs at the same time, and returns the sum of their rates.
-func (l *lab) runOn(t tb, cpus int, prog *ebpf.Program, frame []byte, repeat int) (rate float64) {
+func (l *lab) runOn(t testnet.TB, cpus int, prog *ebpf.Program, frame []byte, repeat int) (rate float64) {
 	var ready atomic.Int32
 	var all sync.WaitGroup
 	ns, errs := make([]float64, cpus), make([]error, cpus)
@@ -103,7 +103,7 @@ type subject struct {
 
 // cost compares the two programs repeatedly, and waits after each run until the rings are empty. If
 // packets were lost all the same, it starts over with fewer at a time.
-func (l *lab) cost(t tb, s subject) (all []float64) {
+func (l *lab) cost(t testnet.TB, s subject) (all []float64) {
 	var lost uint64
 	opts := ebpf.RunOptions{Data: s.frame}
 	if s.context != nil {
@@ -132,7 +132,7 @@ func (l *lab) cost(t tb, s subject) (all []float64) {
 }
 
 // halve returns half as many packets, after some were lost.
-func halve(t tb, repeat int) int {
+func halve(t testnet.TB, repeat int) int {
 	if repeat < 100 {
 		t.Fatalf("its ring is too small to measure it without loss")
 	}
@@ -140,7 +140,7 @@ func halve(t tb, repeat int) int {
 }
 
 // attached returns the XDP program that the interface runs, until t ends.
-func (l *lab) attached(t tb) *ebpf.Program {
+func (l *lab) attached(t testnet.TB) *ebpf.Program {
 	var ifi xdp.Interface
 	testnet.Must(t, l.pair.Rx.Do(func() (err error) {
 		ifi, err = xdp.InterfaceByName(rxName)
@@ -153,7 +153,7 @@ func (l *lab) attached(t tb) *ebpf.Program {
 }
 
 // attachedToTC returns the program that the interface runs at tcx, in one direction, until t ends.
-func (l *lab) attachedToTC(t tb, at ebpf.AttachType) *ebpf.Program {
+func (l *lab) attachedToTC(t testnet.TB, at ebpf.AttachType) *ebpf.Program {
 	var found *link.QueryResult
 	testnet.Must(t, l.pair.Rx.Do(func() (err error) {
 		found, err = link.QueryPrograms(link.QueryOptions{Target: l.pair.RxIndex, Attach: at})
@@ -165,7 +165,7 @@ func (l *lab) attachedToTC(t tb, at ebpf.AttachType) *ebpf.Program {
 	return opened(t, uint32(found.Programs[0].ID))
 }
 
-func opened(t tb, id uint32) *ebpf.Program {
+func opened(t testnet.TB, id uint32) *ebpf.Program {
 	prog, err := xdp.OpenProgram(id)
 	testnet.Must(t, err)
 	t.Cleanup(func() { prog.Close() })

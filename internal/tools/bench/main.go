@@ -26,6 +26,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/xdpcap/xdpcap/internal/testnet"
 	"golang.org/x/sys/unix"
 )
 
@@ -150,12 +151,12 @@ func (b *bench) run(path, old, out string) (err error) {
 	}
 	timed, cancel := context.WithTimeout(ctx, time.Duration(len(b.programs))*timeLimit)
 	defer cancel()
-	parts := []func(tb){b.measurePrograms, b.measureDrains, b.measureStalls, b.measureTwoCPUs, b.measureTCP, b.measureFiles}
+	parts := []func(testnet.TB){b.measurePrograms, b.measureDrains, b.measureStalls, b.measureTwoCPUs, b.measureTCP, b.measureFiles}
 	for _, size := range []int{shortSize, longSize, smallSize, middleSize, jumboSize} { // the most important ones first
 		parts = append(parts, b.measureFrames(size))
 	}
 	for _, part := range parts {
-		if err := try(timed, part); err != nil && ctx.Err() == nil {
+		if err := testnet.Try(timed, part); err != nil && ctx.Err() == nil {
 			b.each(nil, func(r *results) { r.skip("", err) })
 		}
 		if ctx.Err() != nil {

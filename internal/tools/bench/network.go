@@ -51,7 +51,7 @@ type networkOptions struct {
 }
 
 // newNetwork makes a network, which is removed when t ends.
-func newNetwork(t tb, opts networkOptions) *network {
+func newNetwork(t testnet.TB, opts networkOptions) *network {
 	n := &network{lane: newLane(t, opts), drop: newLane(t, opts), pass: newLane(t, opts)}
 	testnet.MustReceiver(t, n.drop.pair, xdp.Drop, testnet.ReceiverOptions{})
 	n.passing = testnet.MustReceiver(t, n.pass.pair, xdp.Pass, testnet.ReceiverOptions{})
@@ -75,7 +75,7 @@ type lane struct {
 	senders []sender // one for each CPU that sends, from CPU 0 on
 }
 
-func newLane(t tb, opts networkOptions) *lane {
+func newLane(t testnet.TB, opts networkOptions) *lane {
 	cpus := max(opts.cpus, 1)
 	p := testnet.PairOptions{RxName: rxName, Queues: cpus}
 	if opts.isJumbo {
@@ -112,7 +112,7 @@ func routeTo(onward int) error {
 type sender func(ctx context.Context, size int, rate float64) (testnet.Result, error)
 
 // newSender makes a sender of the kernel's live frames or, for long frames, of a packet socket's.
-func (l *lane) newSender(t tb, cpu int, isJumbo bool) sender {
+func (l *lane) newSender(t testnet.TB, cpu int, isJumbo bool) sender {
 	if isJumbo {
 		s := testnet.MustSender(t, l.pair)
 		return func(ctx context.Context, size int, rate float64) (testnet.Result, error) {
@@ -169,7 +169,7 @@ func (l *lane) sendBySocket(ctx context.Context, s *testnet.Sender, cpu int, fra
 // rate that was reached. On a busy machine the senders may start so late that they send for less
 // than half of the time. Then send tries again with twice the time. It fails if even more than a
 // minute was too short.
-func (l *lane) send(t tb, size int, rate float64, duration time.Duration) (sent uint64, reached float64) {
+func (l *lane) send(t testnet.TB, size int, rate float64, duration time.Duration) (sent uint64, reached float64) {
 	for least := duration / 2; ; duration *= 2 {
 		some, reached, err := l.sendOnce(t.Context(), size, rate, duration, least)
 		testnet.Must(t, err)

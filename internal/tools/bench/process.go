@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -11,7 +12,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,25 +28,24 @@ const (
 
 // A process is a running tool.
 type process struct {
-	t      tb
+	t      testnet.TB
 	tool   tool
 	cmd    *exec.Cmd
-	output output
+	output *testnet.Output
 	ended  chan struct{}
 	err    error // how it ended
 }
 
 // startProcess starts a tool and waits until it captures. It is stopped when t ends, at the latest.
 // Errors do not name the tool, because they are printed with its name.
-func startProcess(t tb, ns *testnet.Namespace, tool tool, cpus string) *process {
+func startProcess(t testnet.TB, ns *testnet.Namespace, tool tool, cpus string) *process {
 	if _, err := exec.LookPath(tool.args[0]); err != nil {
 		t.Fatalf("not installed")
 	}
-	p := &process{t: t, tool: tool, ended: make(chan struct{})}
-	p.output.awaited, p.output.found = tool.ready, make(chan struct{})
+	p := &process{t: t, tool: tool, output: testnet.NewOutput(tool.ready, io.Discard), ended: make(chan struct{})}
 	// taskset becomes the tool, so the process id is the tool's.
 	p.cmd = exec.Command("taskset", append([]string{"-c", cpus}, tool.args...)...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	if tool.stdout != nil {
 		p.cmd.Stdout = tool.stdout
 	}
@@ -62,13 +61,13 @@ func startProcess(t tb, ns *testnet.Namespace, tool tool, cpus string) *process 
 	}()
 	t.Cleanup(func() { testnet.Must(t, p.stop()) })
 	select {
-	case <-p.output.found:
+	case <-p.output.Found:
 	case <-p.ended:
-		t.Fatalf("ended at once: %v: %s", p.err, oneLine(p.output.text()))
+		t.Fatalf("ended at once: %v: %s", p.err, oneLine(p.output.Text()))
 	case <-t.Context().Done():
 		t.Fatalf("%v", t.Context().Err())
 	case <-time.After(testnet.Patience):
-		t.Fatalf("does not begin: %s", oneLine(p.output.text()))
+		t.Fatalf("does not begin: %s", oneLine(p.output.Text()))
 	}
 	return p
 }
@@ -122,14 +121,14 @@ func (p *process) waitDrained() (c counts) {
 
 // readCounts makes xdpcap print its counts.
 func (p *process) readCounts() (c counts) {
-	before := len(p.output.text())
+	before := len(p.output.Text())
 	p.cmd.Process.Signal(unix.SIGUSR1)
 	testnet.WaitFor(p.t, "an answer to SIGUSR1", func() (ok bool) {
 		select {
 		case <-p.ended:
-			p.t.Fatalf("ended: %v: %s", p.err, oneLine(p.output.text()))
+			p.t.Fatalf("ended: %v: %s", p.err, oneLine(p.output.Text()))
 		default:
-			c, ok = parseCounts(p.output.text()[before:])
+			c, ok = parseCounts(p.output.Text()[before:])
 		}
 		return ok
 	})
@@ -152,9 +151,9 @@ func parseCounts(text string) (c counts, ok bool) {
 func (p *process) end() (captured uint64) {
 	testnet.Must(p.t, p.stop())
 	if p.err != nil {
-		p.t.Fatalf("%v: %s", p.err, oneLine(p.output.text()))
+		p.t.Fatalf("%v: %s", p.err, oneLine(p.output.Text()))
 	}
-	captured, err := p.tool.captured(p.output.text())
+	captured, err := p.tool.captured(p.output.Text())
 	testnet.Must(p.t, err)
 	return captured
 }
@@ -174,32 +173,6 @@ func (p *process) stop() error {
 		return nil
 	}
 	return os.RemoveAll(p.tool.file) // no error if there is none
-}
-
-// output keeps what a process prints, and closes found when the awaited words have appeared.
-type output struct {
-	awaited string
-	found   chan struct{}
-
-	mu   sync.Mutex
-	kept strings.Builder
-	once sync.Once
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.kept.Write(b)
-	if strings.Contains(o.kept.String(), o.awaited) {
-		o.once.Do(func() { close(o.found) })
-	}
-	return len(b), nil
-}
-
-func (o *output) text() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.kept.String()
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/aclements/go-moremath/stats"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 	"golang.org/x/perf/benchfmt"
 	"golang.org/x/perf/benchmath"
 )
@@ -47,7 +48,7 @@ type row struct {
 	name    string   // the benchmark's
 	command string   // how the tool was started; "": no tool
 	of      *program // nil: not of xdpcap
-	measure func(tb) *benchfmt.Result
+	measure func(testnet.TB) *benchfmt.Result
 	failed  bool
 }
 
@@ -61,7 +62,7 @@ func (b *bench) measure(ctx context.Context, rounds int, rows []*row) {
 			var result *benchfmt.Result
 			err := ctx.Err()
 			if err == nil {
-				err = try(ctx, func(t tb) { result = r.measure(t) })
+				err = testnet.Try(ctx, func(t testnet.TB) { result = r.measure(t) })
 			}
 			if ctx.Err() != nil {
 				err = errors.New("no time was left")

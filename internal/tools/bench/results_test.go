@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 	"golang.org/x/perf/benchfmt"
 )
 
@@ -35,17 +36,17 @@ func TestMeasure(t *testing.T) {
 	b := &bench{programs: []*program{{results: results{out: &written}}, {results: results{out: &other}}}}
 	order, times := "", 0.0
 	rows := []*row{
-		{name: named("Speed", "of two"), measure: func(t tb) *benchfmt.Result {
+		{name: named("Speed", "of two"), measure: func(t testnet.TB) *benchfmt.Result {
 			order += "a"
 			times++
 			return measured(1000, of(10*times, pps), of(0.1+0.2, nsPacket), of(median(nil), lost))
 		}},
-		{name: "Wrong", command: "tool -w FILE", of: b.programs[0], measure: func(t tb) *benchfmt.Result {
+		{name: "Wrong", command: "tool -w FILE", of: b.programs[0], measure: func(t testnet.TB) *benchfmt.Result {
 			order += "b"
 			t.Fatalf("not\ninstalled")
 			return nil
 		}},
-		{name: "Own", command: "xdpcap", of: b.programs[1], measure: func(t tb) *benchfmt.Result {
+		{name: "Own", command: "xdpcap", of: b.programs[1], measure: func(t testnet.TB) *benchfmt.Result {
 			order += "c"
 			return measured(1, of(7, lost))
 		}},

@@ -46,10 +46,10 @@ func placed(to string) string {
 }
 
 // measureSheet measures entrants in unpaced traffic, and then their highest rates without loss.
-func (b *bench) measureSheet(t tb, n *network, s sheet, entrants []entrant) {
+func (b *bench) measureSheet(t testnet.TB, n *network, s sheet, entrants []entrant) {
 	var rows, rates []*row
 	for _, e := range entrants {
-		rows = append(rows, &row{name: s.name("Unpaced", e.name), command: e.command, of: e.of, measure: func(t tb) *benchfmt.Result {
+		rows = append(rows, &row{name: s.name("Unpaced", e.name), command: e.command, of: e.of, measure: func(t testnet.TB) *benchfmt.Result {
 			return e.try(t, load{size: s.size, bursts: s.bursts, time: burstTime, beside: e.beside}).line()
 		}})
 	}
@@ -63,14 +63,14 @@ func (b *bench) measureSheet(t tb, n *network, s sheet, entrants []entrant) {
 			known = &e.of.results
 		}
 		rates = append(rates, &row{name: s.name("Lossless", e.name), of: e.of,
-			measure: func(t tb) *benchfmt.Result { return s.lossless(t, n, known, e) }})
+			measure: func(t testnet.TB) *benchfmt.Result { return s.lossless(t, n, known, e) }})
 	}
 	b.measure(t.Context(), 1, rates)
 }
 
 // lossless returns the highest rate without loss: that of unpaced traffic, if most rounds had no
 // loss; else it is searched for beside bursts under XDP_DROP.
-func (s sheet) lossless(t tb, n *network, known *results, e entrant) *benchfmt.Result {
+func (s sheet) lossless(t testnet.TB, n *network, known *results, e entrant) *benchfmt.Result {
 	at := s.name("Unpaced", e.name)
 	top := known.figure(at, pps)
 	if loss := known.figure(at, lost); math.IsNaN(loss) || loss == 0 {
@@ -113,8 +113,8 @@ func highestRate(top float64, halvings int, try func(rate float64) (reached floa
 
 // measureFrames returns a measurement of all tools at a frame size, and before it of those
 // configurations of xdpcap that have this size.
-func (b *bench) measureFrames(size int) func(tb) {
-	return func(t tb) {
+func (b *bench) measureFrames(size int) func(testnet.TB) {
+	return func(t testnet.TB) {
 		n := newNetwork(t, networkOptions{isJumbo: size == jumboSize})
 		s := sheet{size: size, rounds: b.fewRounds, bursts: b.bursts}
 		b.measureSheet(t, n, s, b.entrants(n, nowhere, func(p *program) []tool { return p.configTools(size) }, nil))
@@ -132,10 +132,10 @@ func (b *bench) measureFrames(size int) func(tb) {
 
 // measureFiles measures the rate that unpaced traffic keeps, and the part that is captured, while
 // the tools write to a file.
-func (b *bench) measureFiles(t tb) {
+func (b *bench) measureFiles(t testnet.TB) {
 	n := newNetwork(t, networkOptions{})
 	for _, at := range []struct{ place, parent string }{{inMemory, memoryDir}, {onDisk, b.disk}} {
-		within(t, func(t tb) {
+		testnet.Within(t, func(t testnet.TB) {
 			all := b.entrants(n, filepath.Join(newDir(t, at.place, at.parent), "out"), (*program).fileTools, pick(others(), tcpdumpName, dumpcapName))
 			b.measureSheet(t, n, sheet{size: shortSize, to: at.place, rounds: b.fewRounds, bursts: b.bursts}, all)
 			// Long packets fill the memory soon.
@@ -148,7 +148,7 @@ func (b *bench) measureFiles(t tb) {
 const memoryDir = "/dev/shm"
 
 // newDir makes a directory inside another one, which must be at this place, until t ends.
-func newDir(t tb, place, parent string) string {
+func newDir(t testnet.TB, place, parent string) string {
 	var fs unix.Statfs_t
 	testnet.Must(t, unix.Statfs(parent, &fs))
 	if (fs.Type == unix.TMPFS_MAGIC) != (place == inMemory) {

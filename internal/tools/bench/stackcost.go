@@ -21,12 +21,12 @@ type stackLoad struct {
 // stackCost measures how much time a run of xdpcap that traces the stack's drops adds to a packet's
 // time in the stack. BPF_PROG_RUN cannot run programs at tracepoints. So it runs an XDP program
 // that passes the packets to the stack. When the run ends, the stack is done with them.
-func (l *lab) stackCost(t tb, tool tool, load stackLoad) (all []float64) {
+func (l *lab) stackCost(t testnet.TB, tool tool, load stackLoad) (all []float64) {
 	for len(all) < l.runs {
 		without := l.passToStack(t, load, stackRuns)
 		var with []float64
 		var seen, lost uint64
-		within(t, func(t tb) {
+		testnet.Within(t, func(t testnet.TB) {
 			p := startProcess(t, l.pass.pair.Rx, tool, toolCPU)
 			if tool.count == nil { // a counter command, which has no rings
 				with = l.passToStack(t, load, stackRuns)
@@ -59,7 +59,7 @@ func (l *lab) stackCost(t tb, tool tool, load stackLoad) (all []float64) {
 
 // passToStack passes a frame to the stack so often, several times, and returns the CPU time of a
 // packet in ns each time. The frame comes from an interface that runs a program which passes it.
-func (l *lab) passToStack(t tb, load stackLoad, times int) (all []float64) {
+func (l *lab) passToStack(t testnet.TB, load stackLoad, times int) (all []float64) {
 	opts := ebpf.RunOptions{
 		Data:    load.frame,
 		Context: contextOf(load.frame, l.pass.pair.RxIndex),

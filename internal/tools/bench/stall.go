@@ -35,21 +35,21 @@ var stalls = []struct {
 func stall(size int) string { return named("Stall", bytesOf(size)) }
 
 // measureStalls measures the loss of traffic into a pipe whose reader stops for a while.
-func (b *bench) measureStalls(t tb) {
+func (b *bench) measureStalls(t testnet.TB) {
 	n := newNetwork(t, networkOptions{})
 	var rows []*row
 	for _, s := range stalls {
 		for _, p := range b.programs {
 			tool := p.tool("stall", ring, xdp.Drop, "-i", rxName).to("-")
 			rows = append(rows, &row{name: stall(s.size), command: tool.commandLine(), of: p,
-				measure: func(t tb) *benchfmt.Result { return n.stall(t, tool, s.size, s.rate) }})
+				measure: func(t testnet.TB) *benchfmt.Result { return n.stall(t, tool, s.size, s.rate) }})
 		}
 	}
 	b.measure(t.Context(), b.fewRounds, rows)
 }
 
 // stall sends once.
-func (n *network) stall(t tb, tool tool, size int, wanted float64) *benchfmt.Result {
+func (n *network) stall(t testnet.TB, tool tool, size int, wanted float64) *benchfmt.Result {
 	from, to, err := os.Pipe()
 	testnet.Must(t, err)
 	defer from.Close()

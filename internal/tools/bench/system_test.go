@@ -74,8 +74,8 @@ func testPauseDuring(t *testing.T, beside time.Duration) {
 			time.Sleep(50 * time.Millisecond)
 			return p.cpu() == before
 		})
-		if strings.Contains(p.output.text(), "done") {
-			t.Errorf("printed %q while it was paused", p.output.text())
+		if strings.Contains(p.output.Text(), "done") {
+			t.Errorf("printed %q while it was paused", p.output.Text())
 		}
 		if beside > 0 {
 			rival.Go(func() {
@@ -91,7 +91,7 @@ func testPauseDuring(t *testing.T, beside time.Duration) {
 	if last := samples[len(samples)-1]; last.cpu <= 0 || last.at < idleTime {
 		t.Errorf("%+v", last)
 	}
-	testnet.WaitFor(t, "its last word", func() bool { return strings.Contains(p.output.text(), "done") })
+	testnet.WaitFor(t, "its last word", func() bool { return strings.Contains(p.output.Text(), "done") })
 }
 
 // takeCPU takes the CPU away from a process for some time, once that has run again, and then lets
@@ -142,7 +142,7 @@ func TestCopyDrain(t *testing.T) {
 	} {
 		path := d.path(t.TempDir())
 		var all *laps
-		within(t, func(t tb) { all = copyDrain(t, &d, path, 2) })
+		testnet.Within(t, func(t testnet.TB) { all = copyDrain(t, &d, path, 2) })
 		if cpu, rate := all.figures(); len(all.full) != 2 || cpu <= 0 || rate <= 0 {
 			t.Errorf("%+v: %v ns, %v packets/s", d, cpu, rate)
 		}
@@ -246,7 +246,7 @@ func TestUnknownFlag(t *testing.T) {
 	p := measuredXdpcap(t, effort{}).programs[0]
 	l := mustLab(t, 1)
 	unknown := config{place: atXDP, size: shortSize, args: []string{"--from-the-future"}}
-	err := try(t.Context(), func(t tb) { l.captureCost(t, p, &unknown, ring) })
+	err := testnet.Try(t.Context(), func(t testnet.TB) { l.captureCost(t, p, &unknown, ring) })
 	if err == nil || !strings.Contains(err.Error(), "ended at once: ") || !strings.Contains(err.Error(), "--from-the-future") {
 		t.Errorf("%v", err)
 	}
@@ -266,7 +266,7 @@ func TestAtTC(t *testing.T) {
 	}
 	pair := newTCPPair(t)
 	for _, tool := range append(p.tcpTools(), pick(others(), tcpdumpName)...) {
-		within(t, func(tb tb) {
+		testnet.Within(t, func(tb testnet.TB) {
 			line := b.besideTCP(tb, pair, pair, tool)
 			if rate, ok := line.Value(bytesSecond); !ok || rate <= 0 {
 				t.Errorf("%s: %v", tool.name, line.Values)

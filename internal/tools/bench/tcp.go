@@ -45,7 +45,7 @@ type tcpPair struct {
 	listener net.Listener
 }
 
-func newTCPPair(t tb) *tcpPair {
+func newTCPPair(t testnet.TB) *tcpPair {
 	p := &tcpPair{Pair: testnet.MustPair(t, testnet.PairOptions{RxName: rxName, Addresses: true})}
 	testnet.Must(t, p.Rx.Do(func() (err error) {
 		p.listener, err = net.Listen("tcp4", net.JoinHostPort(testnet.RxEndpoint.IPv4.String(), "0"))
@@ -56,7 +56,7 @@ func newTCPPair(t tb) *tcpPair {
 }
 
 // send returns the bytes per second that a connection transfers.
-func (p *tcpPair) send(t tb) (rate float64) {
+func (p *tcpPair) send(t testnet.TB) (rate float64) {
 	var to net.Conn
 	testnet.Must(t, p.Tx.Do(func() (err error) {
 		to, err = net.Dial("tcp4", p.listener.Addr().String())
@@ -96,14 +96,14 @@ func (p *tcpPair) send(t tb) (rate float64) {
 // measureTCP measures what a TCP connection keeps of its rate beside a tool at the receiving
 // interface. Sender, receiver and tool share all CPUs, as on a host with containers. Before each
 // connection beside a tool there is one without.
-func (b *bench) measureTCP(t tb) {
+func (b *bench) measureTCP(t testnet.TB) {
 	none, beside := newTCPPair(t), newTCPPair(t)
-	rows := []*row{{name: overTCP(noneName), measure: func(t tb) *benchfmt.Result {
+	rows := []*row{{name: overTCP(noneName), measure: func(t testnet.TB) *benchfmt.Result {
 		return measured(1, of(none.send(t), bytesSecond), of(1, keeps))
 	}}}
 	add := func(p *program, tool tool) {
 		rows = append(rows, &row{name: overTCP(tool.name), command: tool.commandLine(), of: p,
-			measure: func(t tb) *benchfmt.Result { return b.besideTCP(t, none, beside, tool) }})
+			measure: func(t testnet.TB) *benchfmt.Result { return b.besideTCP(t, none, beside, tool) }})
 	}
 	for i := range b.programs[0].tcpTools() {
 		for _, p := range b.programs {
@@ -117,7 +117,7 @@ func (b *bench) measureTCP(t tb) {
 }
 
 // besideTCP measures a connection while a tool runs.
-func (b *bench) besideTCP(t tb, none, beside *tcpPair, tool tool) *benchfmt.Result {
+func (b *bench) besideTCP(t testnet.TB, none, beside *tcpPair, tool tool) *benchfmt.Result {
 	p := startProcess(t, beside.Rx, tool, allCPUs)
 	var rates, parts []float64
 	for range b.bursts {

@@ -51,7 +51,7 @@ type trial struct {
 }
 
 // run sends the traffic on a lane.
-func (w load) run(t tb, on *lane) (r trial) {
+func (w load) run(t testnet.TB, on *lane) (r trial) {
 	for range w.bursts {
 		beside := 0.0
 		if w.beside != nil {
@@ -90,8 +90,8 @@ func (r trial) line() *benchfmt.Result {
 // besideTool runs a tool and sends traffic past it. The tool stays on CPUs that do not send, if
 // there are any. Its CPU time is from before the first packet until the last one was read, without
 // starting and stopping it.
-func (n *network) besideTool(t tb, tool tool, w load) (r trial) {
-	within(t, func(t tb) {
+func (n *network) besideTool(t testnet.TB, tool tool, w load) (r trial) {
+	testnet.Within(t, func(t testnet.TB) {
 		if tool.onStack {
 			testnet.MustReceiver(t, n.pair, tool.verdict, testnet.ReceiverOptions{})
 		}
@@ -106,7 +106,7 @@ func (n *network) besideTool(t tb, tool tool, w load) (r trial) {
 		}
 		r.isCounted, r.lost = true, r.sent-r.captured
 		if tool.selects {
-			c, ok := parseCounts(p.output.text())
+			c, ok := parseCounts(p.output.Text())
 			if !ok {
 				t.Fatalf("no counts at its end")
 			}
@@ -120,8 +120,8 @@ func (n *network) besideTool(t tb, tool tool, w load) (r trial) {
 // packet's bytes into memory, and a thread on the other CPU reads them there once a millisecond. It
 // has no clock and no records, and does not check whether the reader keeps up. The trial's CPU time
 // is the thread's.
-func (n *network) besideCopying(t tb, verdict xdp.Verdict, w load) (r trial) {
-	within(t, func(t tb) {
+func (n *network) besideCopying(t testnet.TB, verdict xdp.Verdict, w load) (r trial) {
+	testnet.Within(t, func(t testnet.TB) {
 		copies, err := testnet.MustReceiver(t, n.pair, verdict, testnet.ReceiverOptions{Copy: true}).Copies()
 		testnet.Must(t, err)
 		var isOver atomic.Bool
@@ -162,23 +162,23 @@ type entrant struct {
 	of      *program // nil: not of xdpcap
 	verdict xdp.Verdict
 	beside  *lane // which bursts its own are compared with; nil: none
-	try     func(t tb, w load) trial
+	try     func(t testnet.TB, w load) trial
 }
 
 // alone returns the traffic without a tool, and beside a thread that only copies.
 func (n *network) alone() []entrant {
 	bare := func(name string, verdict xdp.Verdict) entrant {
-		return entrant{name: name, verdict: verdict, try: func(t tb, w load) trial { return w.run(t, n.bare(verdict)) }}
+		return entrant{name: name, verdict: verdict, try: func(t testnet.TB, w load) trial { return w.run(t, n.bare(verdict)) }}
 	}
 	copying := func(name string, verdict xdp.Verdict) entrant {
 		return entrant{name: name, verdict: verdict, beside: n.bare(verdict),
-			try: func(t tb, w load) trial { return n.besideCopying(t, verdict, w) }}
+			try: func(t testnet.TB, w load) trial { return n.besideCopying(t, verdict, w) }}
 	}
 	return []entrant{bare(dropName, xdp.Drop), bare(passName, xdp.Pass), copying(copyDropName, xdp.Drop), copying(copyPassName, xdp.Pass)}
 }
 
 func (n *network) entrant(p *program, tool tool) entrant {
-	try := func(t tb, w load) (r trial) {
+	try := func(t testnet.TB, w load) (r trial) {
 		for range trials {
 			r = n.besideTool(t, tool, w)
 			if r.lost == 0 || float64(r.lost) > smallLoss*float64(r.sent) {

@@ -13,7 +13,7 @@ func twoCPUs(transport string) string { return named("TwoCPUs", "transport="+tra
 
 // measureTwoCPUs compares two CPUs that receive at the same time with one: by BPF_PROG_RUN, and
 // with traffic from both CPUs, which also run the tool.
-func (b *bench) measureTwoCPUs(t tb) {
+func (b *bench) measureTwoCPUs(t testnet.TB) {
 	l := newLab(t, networkOptions{cpus: 2}, b.runs)
 	own := func(p *program) (all []tool) {
 		for _, transport := range transports {
@@ -24,7 +24,7 @@ func (b *bench) measureTwoCPUs(t tb) {
 	var rows []*row
 	for i, transport := range transports {
 		for _, p := range b.programs {
-			measure := func(t tb) *benchfmt.Result { return l.scale(t, own(p)[i]) }
+			measure := func(t testnet.TB) *benchfmt.Result { return l.scale(t, own(p)[i]) }
 			rows = append(rows, &row{name: twoCPUs(transport), of: p, measure: measure})
 		}
 	}
@@ -35,7 +35,7 @@ func (b *bench) measureTwoCPUs(t tb) {
 
 // scale runs programs by BPF_PROG_RUN on one CPU, and on two at the same time. Each CPU has a ring
 // of its own, and both rings are emptied before the next run.
-func (l *lab) scale(t tb, tool tool) *benchfmt.Result {
+func (l *lab) scale(t testnet.TB, tool tool) *benchfmt.Result {
 	p := startProcess(t, l.pair.Rx, tool, allCPUs)
 	prog := l.attached(t)
 	frame := testnet.UDPFrame(shortSize, 0)

@@ -1,7 +1,7 @@
-// Command demo shows a capture on a network of its own: it makes two network
-// namespaces, runs xdpcap in one of them while traffic comes from the other,
-// and shows what is in the file. Into a file.svg it draws what a capture and top
-// show on a terminal. It needs root; make run and make picture start it.
+// Command demo shows a capture on a network of its own: it makes two network namespaces, runs xdpcap
+// in one of them while traffic comes from the other, and prints the contents of the file. If the
+// file's name ends in .svg, it draws a terminal there on which a capture and top have run. It needs
+// root; make run and make picture start it.
 package main
 
 import (
@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -30,7 +31,7 @@ func main() {
 		os.Exit(1)
 	}
 	err := run(os.Args[1], os.Args[2], os.Args[3:])
-	if err != nil && !errors.Is(err, errSaid) {
+	if err != nil && !errors.Is(err, errReported) {
 		fmt.Fprintln(os.Stderr, "demo:", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	if err != nil {
@@ -54,39 +55,29 @@ func run(xdpcap, file string, flags []string) error {
 	return show(os.Stdout, file)
 }
 
-// record captures the demo's traffic into the file, until the traffic, xdpcap
-// or the user ends it.
+// record captures the demo's traffic into the file, until the traffic, xdpcap or the user ends it.
 func record(xdpcap, file string, flags []string) (err error) {
-	pair, err := testnet.NewPair(testnet.PairOptions{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, pair.Close()) }()
-	sender, err := testnet.NewSender(pair.Tx, pair.TxName)
-	if err != nil {
-		return err
-	}
-	defer sender.Close()
-
-	cmd := exec.Command(xdpcap, append([]string{"-i", pair.RxName, "-w", file}, flags...)...)
-	fmt.Printf("demo network: two namespaces joined by a veth pair; traffic goes from %s to %s\n", pair.TxName, pair.RxName)
-	fmt.Printf("$ %s\n", commandLine(cmd))
-
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
-	c, err := startCapture(pair.Rx, cmd)
-	if err != nil {
-		return err
-	}
-	if c.waitListening(ctx) {
-		err = send(ctx, sender, c.ended)
-	}
-	stop() // a second Ctrl-C ends the demo by force
-	return errors.Join(c.stop(), err)
+	return errors.Join(testnet.Try(ctx, func(tb testnet.TB) {
+		pair := testnet.MustPair(tb, testnet.PairOptions{})
+		sender := testnet.MustSender(tb, pair)
+		cmd := exec.Command(xdpcap, append([]string{"-i", pair.RxName, "-w", file}, flags...)...)
+		fmt.Printf("demo network: two namespaces joined by a veth pair; traffic goes from %s to %s\n", pair.TxName, pair.RxName)
+		fmt.Printf("$ %s\n", escape.CommandLine(cmd.Args))
+		var c *capture
+		if c, err = startCapture(pair.Rx, cmd); err != nil {
+			return
+		}
+		if c.waitListening(ctx) {
+			err = send(ctx, sender, c.ended)
+		}
+		stop() // a second Ctrl-C ends the demo by force
+		err = errors.Join(c.stop(), err)
+	}), err)
 }
 
-// send repeats the mixed traffic until its time is over, ctx is done or ended
-// is closed.
+// send repeats the mixed traffic until its time is over, ctx is done or ended is closed.
 func send(ctx context.Context, sender *testnet.Sender, ended <-chan struct{}) error {
 	over := time.After(trafficTime)
 	gap := time.NewTicker(frameGap)
@@ -107,15 +98,4 @@ func send(ctx context.Context, sender *testnet.Sender, ended <-chan struct{}) er
 			}
 		}
 	}
-}
-
-func commandLine(cmd *exec.Cmd) string {
-	words := make([]string, len(cmd.Args))
-	for i, word := range cmd.Args {
-		if word == "" || strings.ContainsAny(word, " \t\"'$&|;<>()*?[]\\") {
-			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
-		words[i] = word
-	}
-	return strings.Join(words, " ")
 }

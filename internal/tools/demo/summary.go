@@ -98,32 +98,28 @@ func (s *summary) readPackets(r gopacket.PacketDataSource) error {
 	}
 }
 
+// protocolNames are the layers by which a frame is named.
+var protocolNames = map[gopacket.LayerType]string{
+	layers.LayerTypeDot1Q:  "VLAN",
+	layers.LayerTypeARP:    "ARP",
+	layers.LayerTypeIPv4:   "IPv4",
+	layers.LayerTypeIPv6:   "IPv6",
+	layers.LayerTypeTCP:    "TCP",
+	layers.LayerTypeUDP:    "UDP",
+	layers.LayerTypeICMPv4: "ICMP",
+	layers.LayerTypeICMPv6: "ICMP",
+}
+
 // protocol names a frame by its tags, its network and its transport layer.
 func protocol(frame []byte) string {
 	var names []string
 	p := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.DecodeOptions{Lazy: true, NoCopy: true})
 	for _, layer := range p.Layers() {
-		switch layer.LayerType() {
-		case layers.LayerTypeDot1Q:
-			names = append(names, "VLAN")
-		case layers.LayerTypeARP:
-			names = append(names, "ARP")
-		case layers.LayerTypeIPv4:
-			names = append(names, "IPv4")
-		case layers.LayerTypeIPv6:
-			names = append(names, "IPv6")
-		case layers.LayerTypeTCP:
-			names = append(names, "TCP")
-		case layers.LayerTypeUDP:
-			names = append(names, "UDP")
-		case layers.LayerTypeICMPv4, layers.LayerTypeICMPv6:
-			names = append(names, "ICMP")
+		if name, ok := protocolNames[layer.LayerType()]; ok {
+			names = append(names, name)
 		}
 	}
-	if names == nil {
-		return "other"
-	}
-	return strings.Join(names, " ")
+	return cmp.Or(strings.Join(names, " "), "other")
 }
 
 func (s *summary) print(out io.Writer) {

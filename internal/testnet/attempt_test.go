@@ -1,17 +1,17 @@
-package main
+package testnet
 
 import (
 	"testing"
 )
 
-// Fatalf ends a measurement, whose cleanups then run, the last one first. Errors are joined.
+// Fatalf ends a function, whose cleanups then run, the last one first. Errors are joined.
 func TestTry(t *testing.T) {
 	t.Parallel()
 	order := ""
-	err := try(t.Context(), func(t tb) {
+	err := Try(t.Context(), func(t TB) {
 		t.Cleanup(func() { order += "a" })
 		t.Cleanup(func() { order += "b"; t.Fatalf("cleanup") })
-		within(t, func(t tb) {
+		Within(t, func(t TB) {
 			t.Cleanup(func() { order += "c" })
 			t.Errorf("first")
 			t.Fatalf("second")
@@ -21,7 +21,7 @@ func TestTry(t *testing.T) {
 	if order != "cba" || err == nil || err.Error() != "first\nsecond\ncleanup" {
 		t.Errorf("order %s, error %v", order, err)
 	}
-	if err := try(t.Context(), func(tb) {}); err != nil {
+	if err := Try(t.Context(), func(TB) {}); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package testnet
 
 import (
 	"context"
@@ -7,44 +7,37 @@ import (
 	"os"
 	"runtime"
 	"sync"
-
-	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// tb is the part of testing.TB that measurements use. They are written like tests, and use the same
-// helpers: Fatalf ends a measurement, and the functions given to Cleanup run at its end.
-type tb interface {
-	testnet.TB
-	Context() context.Context
-}
-
-// An attempt is the tb of a measurement that is not a test. One goroutine uses it.
+// An attempt is the TB of a function that is not a test. One goroutine uses it.
 type attempt struct {
 	ctx      context.Context
 	cleanups []func()
 	errs     []error
 }
 
-// try runs a measurement and its cleanups, and returns why it failed.
-func try(ctx context.Context, measure func(tb)) error {
+// Try calls f, which is written like a test, in a program that is none. Fatalf ends f, and the
+// functions that f gave to Cleanup then run. It returns why f failed.
+func Try(ctx context.Context, f func(TB)) error {
 	a := &attempt{ctx: ctx}
 	var done sync.WaitGroup
 	done.Go(func() { // a goroutine for Fatalf to end
 		defer func() {
-			for _, f := range a.cleanups {
-				defer f() // the last one runs first
+			for _, cleanup := range a.cleanups {
+				defer cleanup() // the last one runs first
 			}
 		}()
-		measure(a)
+		f(a)
 	})
 	done.Wait()
 	return errors.Join(a.errs...)
 }
 
-// within runs a part of a measurement, with the cleanups of that part.
-func within(t tb, part func(tb)) {
-	if err := try(t.Context(), part); err != nil {
-		t.Fatalf("%v", err)
+// Within calls a part of a test, and runs the cleanups of that part.
+func Within(tb TB, part func(TB)) {
+	tb.Helper()
+	if err := Try(tb.Context(), part); err != nil {
+		tb.Fatalf("%v", err)
 	}
 }
 
@@ -64,7 +57,7 @@ func (a *attempt) Fatalf(format string, args ...any) {
 func (a *attempt) Skipf(format string, args ...any) { a.Fatalf(format, args...) }
 
 func (a *attempt) TempDir() string {
-	dir, err := os.MkdirTemp("", "xdpcap-bench-")
+	dir, err := os.MkdirTemp("", "testnet-")
 	if err != nil {
 		a.Fatalf("%v", err)
 	}
