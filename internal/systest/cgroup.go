@@ -31,14 +31,10 @@ func NewCgroup(t *testing.T, controller string) Cgroup {
 			root = t.TempDir()
 			testnet.MustMount(t, "cgroup2", root, 0, "")
 		}
-		if err := os.WriteFile(root+"/cgroup.subtree_control", []byte("+"+controller), 0); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, os.WriteFile(root+"/cgroup.subtree_control", []byte("+"+controller), 0))
 	}
 	directory, err := os.MkdirTemp(root, "xdpcap")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	t.Cleanup(func() {
 		testnet.WaitFor(t, "the cgroup's processes to be gone", func() bool { return unix.Rmdir(directory) == nil })
 	})
@@ -48,9 +44,7 @@ func NewCgroup(t *testing.T, controller string) Cgroup {
 // Set writes a number to a file of the cgroup.
 func (c Cgroup) Set(t *testing.T, file string, n uint64) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(c.Directory, file), strconv.AppendUint(nil, n, 10), 0); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(filepath.Join(c.Directory, file), strconv.AppendUint(nil, n, 10), 0))
 }
 
 // MemoryCgroup creates a cgroup with this many bytes of memory.

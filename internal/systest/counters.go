@@ -29,16 +29,12 @@ func MetricsURL(t *testing.T, p *Process) string {
 func Counting(t *testing.T, pair *testnet.Pair, args ...string) (p *Process, output func() string) {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	t.Cleanup(func() { file.Close() })
 	p = Listening(t, pair.Rx, file, args...)
 	return p, func() string {
 		text, err := os.ReadFile(file.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		return string(text)
 	}
 }
@@ -62,15 +58,11 @@ func Scrape(t *testing.T, pair *testnet.Pair, url string) (text string) {
 		t.Fatalf("%q: %v", url, err)
 	}
 	var conn net.Conn
-	if err := pair.Rx.Do(func() (err error) { conn, err = net.DialTCP("tcp", nil, addr); return err }); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, pair.Rx.Do(func() (err error) { conn, err = net.DialTCP("tcp", nil, addr); return err }))
 	defer conn.Close()
 	fmt.Fprintf(conn, "GET /metrics HTTP/1.0\r\n\r\n")
 	r, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	body, err := io.ReadAll(r.Body)
 	if err != nil || r.StatusCode != http.StatusOK {
 		t.Fatal(r.Status, err)
@@ -87,9 +79,7 @@ type Pipe struct {
 func NewPipe(t *testing.T) *Pipe {
 	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), "out")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	t.Cleanup(func() { f.Close() })
 	return &Pipe{f, f.Name()}
 }
@@ -97,8 +87,6 @@ func NewPipe(t *testing.T) *Pipe {
 func (p *Pipe) Read(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(p.file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	return string(b)
 }

@@ -59,9 +59,7 @@ func DeadLinks(t *testing.T, root, page string) (dead []string) {
 	t.Helper()
 	read := func(path string) string {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		return string(text)
 	}
 	path := filepath.Join(root, page)

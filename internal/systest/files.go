@@ -35,13 +35,9 @@ type Record struct {
 func OpenFile(t *testing.T, path string) ([]byte, *pcapgo.NgReader) {
 	t.Helper()
 	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	return file, r
 }
 
@@ -51,9 +47,7 @@ func ReadFile(t *testing.T, path string) ([]Record, *pcapgo.NgReader) {
 	t.Helper()
 	file, r := OpenFile(t, path)
 	old, err := oldgo.NewNgReader(bytes.NewReader(file), oldgo.DefaultNgReaderOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	var records []Record
 	for {
 		data, ci, err := r.ReadPacketData()
@@ -129,16 +123,13 @@ func FileSize(path string) int64 {
 // InRx calls a function in the namespace of the receiving interface.
 func InRx(t *testing.T, pair *testnet.Pair, do func(netlink.Link) error) {
 	t.Helper()
-	err := pair.Rx.Do(func() error {
+	testnet.Must(t, pair.Rx.Do(func() error {
 		l, err := netlink.LinkByName(pair.RxName)
 		if err != nil {
 			return err
 		}
 		return do(l)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // WaitReleased waits until the kernel has released a program and its maps.
@@ -241,9 +232,7 @@ func Unpack(t *testing.T, out *bytes.Buffer, raw []byte) (err error) {
 	switch {
 	case bytes.HasPrefix(raw, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		d, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		defer d.Close()
 		in = d
 	case bytes.HasPrefix(raw, []byte{0x1f, 0x8b}):

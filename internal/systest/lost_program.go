@@ -37,9 +37,7 @@ func MustLosingCard(t *testing.T) *LosingCard {
 func (c *LosingCard) Send(t *testing.T, n int, port uint16) {
 	t.Helper()
 	for range n {
-		if err := c.sender.Send(testnet.TxToRx().UDP(1000, port, make([]byte, 100))); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, c.sender.Send(testnet.TxToRx().UDP(1000, port, make([]byte, 100))))
 		c.Sent++
 		time.Sleep(5 * time.Millisecond)
 	}

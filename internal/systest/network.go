@@ -44,30 +44,23 @@ func SendBack(t *testing.T, pair *testnet.Pair, frames ...[]byte) {
 func SendOn(t *testing.T, pair *testnet.Pair, ifname string, frames ...[]byte) {
 	t.Helper()
 	s, err := testnet.NewSender(pair.Rx, ifname)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer s.Close()
 	for _, f := range frames {
-		if err := s.Send(f); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, s.Send(f))
 	}
 }
 
 // SentBy returns how many packets the pair's receiving interface has sent.
 func SentBy(t *testing.T, pair *testnet.Pair) (n uint64) {
 	t.Helper()
-	err := pair.Rx.Do(func() error {
+	testnet.Must(t, pair.Rx.Do(func() error {
 		l, err := netlink.LinkByIndex(pair.RxIndex)
 		if err == nil {
 			n = l.Attrs().Statistics.TxPackets
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return n
 }
 
@@ -77,7 +70,7 @@ func SentBy(t *testing.T, pair *testnet.Pair) (n uint64) {
 // on.
 func TagSent(t *testing.T, pair *testnet.Pair, id int) (name string) {
 	t.Helper()
-	err := pair.Rx.Do(func() error {
+	testnet.Must(t, pair.Rx.Do(func() error {
 		vlan := &netlink.Vlan{LinkAttrs: netlink.LinkAttrs{Name: "tagged", ParentIndex: pair.RxIndex, MTU: 1500}, VlanId: id}
 		if err := netlink.LinkAdd(vlan); !errors.Is(err, unix.EOPNOTSUPP) {
 			name = vlan.Name
@@ -109,17 +102,14 @@ func TagSent(t *testing.T, pair *testnet.Pair, id int) (name string) {
 			t.Cleanup(func() { a.Close() })
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return name
 }
 
 // EgressOf lists the programs at the egress of the pair's receiving interface.
 func EgressOf(t *testing.T, pair *testnet.Pair) (list []string) {
 	t.Helper()
-	err := pair.Rx.Do(func() error {
+	testnet.Must(t, pair.Rx.Do(func() error {
 		attached, err := link.QueryPrograms(link.QueryOptions{Target: pair.RxIndex, Attach: ebpf.AttachTCXEgress})
 		switch {
 		case errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL): // before Linux 6.6
@@ -139,10 +129,7 @@ func EgressOf(t *testing.T, pair *testnet.Pair) (list []string) {
 			list = append(list, fmt.Sprint("clsact ", f.Attrs().Handle))
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return list
 }
 
@@ -154,9 +141,7 @@ func Attrs(name string) netlink.LinkAttrs {
 
 func AddLink(t *testing.T, pair *testnet.Pair, l netlink.Link) {
 	t.Helper()
-	if err := pair.Rx.Do(func() error { return netlink.LinkAdd(l) }); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, pair.Rx.Do(func() error { return netlink.LinkAdd(l) }))
 }
 
 // AddPair adds a veth pair with both ends in the receiving namespace; the peer has the same number
@@ -166,7 +151,7 @@ func AddPair(t *testing.T, pair *testnet.Pair, name string, rxQueues, peerTxQueu
 	a := Attrs(name)
 	a.NumRxQueues, a.NumTxQueues = rxQueues, rxQueues
 	AddLink(t, pair, &netlink.Veth{LinkAttrs: a, PeerName: name + "p", PeerNumTxQueues: uint32(peerTxQueues), PeerNumRxQueues: 1})
-	err := pair.Rx.Do(func() error {
+	testnet.Must(t, pair.Rx.Do(func() error {
 		for _, n := range []string{name, name + "p"} {
 			l, err := netlink.LinkByName(n)
 			if err == nil {
@@ -177,10 +162,7 @@ func AddPair(t *testing.T, pair *testnet.Pair, name string, rxQueues, peerTxQueu
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // Sleeper starts an idle process in a namespace, which lives until the test ends, and returns its
@@ -188,14 +170,10 @@ func AddPair(t *testing.T, pair *testnet.Pair, name string, rxQueues, peerTxQueu
 func Sleeper(t *testing.T, ns *testnet.Namespace) int {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	cmd := Command("-F", "-") // waits for a filter on standard input
 	cmd.Stdin = r
-	if err := ns.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, ns.Start(cmd))
 	r.Close()
 	t.Cleanup(func() {
 		w.Close()
@@ -209,9 +187,7 @@ func RunInside(t *testing.T, ns *testnet.Namespace, cmd *exec.Cmd) string {
 	t.Helper()
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := ns.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, ns.Start(cmd))
 	cmd.Wait()
 	return out.String()
 }
@@ -240,9 +216,7 @@ func SendClosed(t *testing.T, pair *testnet.Pair, ports ...uint16) {
 	t.Helper()
 	sender := testnet.MustSender(t, pair)
 	for _, port := range ports {
-		if err := sender.Send(testnet.TxToRx().UDP(1000, port, []byte("payload"))); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, sender.Send(testnet.TxToRx().UDP(1000, port, []byte("payload"))))
 	}
 	testnet.WaitHandled(t)
 }

@@ -114,18 +114,14 @@ func StartCommand(t *testing.T, ns *testnet.Namespace, stdout *os.File, cmd *exe
 		p.Cmd.Stdout = stdout
 	}
 	stderr, err := p.Cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	// --json alone would use stderr, where the tests wait for "listening on". So --json gets
 	// another descriptor of the same pipe.
 	if i := slices.Index(p.Cmd.Args, "--json"); i > 0 && !slices.ContainsFunc(p.Cmd.Args, isCounter) {
 		p.Cmd.Args[i] = "--json=/dev/fd/3"
 		p.Cmd.ExtraFiles = []*os.File{p.Cmd.Stderr.(*os.File)} // number 3
 	}
-	if err := ns.Start(p.Cmd); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, ns.Start(p.Cmd))
 	go p.follow(stderr)
 	t.Cleanup(func() {
 		p.Cmd.Process.Kill()
@@ -272,12 +268,8 @@ func Attached(t *testing.T, pair *testnet.Pair) string {
 	var out bytes.Buffer
 	cmd := Command("interfaces")
 	cmd.Stdout = &out
-	if err := pair.Rx.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, pair.Rx.Start(cmd))
+	testnet.Must(t, cmd.Wait())
 	for line := range strings.Lines(out.String()) {
 		if f := strings.Fields(line); f[0] == pair.RxName && f[5] != "-" {
 			return f[5]
@@ -311,9 +303,7 @@ func TryStopProcess(t *testing.T, p *Process) (stopped bool) {
 // ContinueProcess continues a stopped process.
 func ContinueProcess(t *testing.T, p *Process) {
 	t.Helper()
-	if err := p.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, p.Cmd.Process.Signal(syscall.SIGCONT))
 }
 
 // Htons returns a number in network byte order.

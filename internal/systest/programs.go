@@ -37,9 +37,7 @@ func DetachLink(t *testing.T, pair *testnet.Pair) {
 	t.Helper()
 	l := LinkAt(t, pair)
 	defer l.Close()
-	if err := l.Detach(); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, l.Detach())
 }
 
 // LoadDropping loads an XDP program that drops every packet. It has no BTF, so it cannot be traced.
@@ -54,9 +52,7 @@ func LoadDropping(t *testing.T) *ebpf.Program {
 
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Drop)), asm.Return()},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	t.Cleanup(func() { prog.Close() })
 	return prog
 }
@@ -94,21 +90,15 @@ func PinHookFor(t *testing.T, hook *ebpf.Map, uid int) string {
 	dir := DirectoryFor(t, uid)
 	testnet.MustMount(t, "bpf", dir, 0, "")
 	path := filepath.Join(dir, "hook")
-	if err := hook.Pin(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(path, uid, uid); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, hook.Pin(path))
+	testnet.Must(t, os.Chown(path, uid, uid))
 	return path
 }
 
 func AttachTarget(t *testing.T, pair *testnet.Pair, kind testnet.TargetKind) *testnet.Target {
 	t.Helper()
 	target, err := testnet.AttachTarget(pair.Rx, pair.RxName, kind)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	t.Cleanup(func() { target.Close() })
 	return target
 }
@@ -116,18 +106,14 @@ func AttachTarget(t *testing.T, pair *testnet.Pair, kind testnet.TargetKind) *te
 func Verdicts(t *testing.T, target *testnet.Target) [xdp.VerdictSlots]uint64 {
 	t.Helper()
 	v, err := target.Verdicts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	return v
 }
 
 func ProgramID(t *testing.T, target *testnet.Target) string {
 	t.Helper()
 	info, err := target.Program().Info()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	id, _ := info.ID()
 	return fmt.Sprint(id)
 }
@@ -152,9 +138,7 @@ func ReadTraced(t *testing.T, path string) []Traced {
 			return all
 		}
 		ifi, err := r.Interface(ci.InterfaceIndex)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		p := Traced{Data: data, Verdict: -1, Hook: ifi.Name[strings.LastIndex(ifi.Name, "@")+1:], Comments: opts.Comments}
 		if opts.PacketID != nil {
 			p.Id = *opts.PacketID

@@ -22,9 +22,7 @@ import (
 func NewKey(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(path, []byte("0123456789abcdeffedcba9876543210"+"00112233445566778899aabbccddeeff\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(path, []byte("0123456789abcdeffedcba9876543210"+"00112233445566778899aabbccddeeff\n"), 0o600))
 	return path
 }
 
@@ -52,9 +50,7 @@ func (k FollowKeys) Places() string {
 // StatsOf returns the output of read --stats --json for a file.
 func StatsOf(t *testing.T, file string) (r ReadReport) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(MustRead(t, "--stats", "--json", file)), &r); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, json.Unmarshal([]byte(MustRead(t, "--stats", "--json", file)), &r))
 	return r
 }
 
@@ -121,9 +117,7 @@ func WriteSample(t *testing.T, sources ...capture.Source) writtenFile {
 	var b bytes.Buffer
 	out := file.NewWriter(&b, file.Options{Application: "xdpcap", CommandLine: "xdpcap -i eth0"})
 	w.WriteTo(t, out)
-	if err := os.WriteFile(w.Path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(w.Path, b.Bytes(), 0o600))
 	return w
 }
 
@@ -142,9 +136,7 @@ func (w *writtenFile) WriteTo(t *testing.T, out capture.Output) {
 		t.Fatal(err)
 	}
 	for i := range w.Packets {
-		if err := out.Write(w.Packets[i : i+1]); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, out.Write(w.Packets[i:i+1]))
 	}
 	accounts := make(capture.Accounts, len(w.sources))
 	for i := range accounts {
@@ -208,8 +200,6 @@ type PacketKeys struct {
 func ReadBytes(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	return data
 }

@@ -29,21 +29,16 @@ type SflowListener struct {
 func ListenSFlow(t *testing.T, ns *testnet.Namespace) *SflowListener {
 	t.Helper()
 	l := new(SflowListener)
-	err := ns.Do(func() (err error) {
+	testnet.Must(t, ns.Do(func() (err error) {
 		l.conn, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	t.Cleanup(func() { l.conn.Close() })
-	if l.raw, err = l.conn.SyscallConn(); err != nil {
-		t.Fatal(err)
-	}
+	var err error
+	l.raw, err = l.conn.SyscallConn()
+	testnet.Must(t, err)
 	l.raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	l.Address = l.conn.LocalAddr().String()
 	return l
 }
@@ -202,16 +197,13 @@ func (s *SflowSample) Fields(agent string, subAgent uint32) string {
 // InterfaceIndex returns the index of the pair's receiving interface.
 func InterfaceIndex(t *testing.T, pair *testnet.Pair) (index uint32) {
 	t.Helper()
-	err := pair.Rx.Do(func() error {
+	testnet.Must(t, pair.Rx.Do(func() error {
 		ifi, err := net.InterfaceByName(pair.RxName)
 		if err == nil {
 			index = uint32(ifi.Index)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return index
 }
 

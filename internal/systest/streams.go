@@ -26,9 +26,7 @@ func RunIn(t *testing.T, ns *testnet.Namespace, cmd *exec.Cmd) (string, error) {
 	t.Helper()
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := ns.Do(cmd.Start); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, ns.Do(cmd.Start))
 	if err := cmd.Wait(); err != nil {
 		return stdout.String(), fmt.Errorf("%w: %s", err, stderr.String())
 	}
@@ -49,9 +47,7 @@ func Served(t *testing.T, p *Process) string {
 // then on the client gets every packet.
 func Join(t *testing.T, pair *testnet.Pair, p *Process) (client net.Conn, first []byte) {
 	t.Helper()
-	if err := pair.Rx.Do(func() (err error) { client, err = net.Dial("tcp", Served(t, p)); return err }); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, pair.Rx.Do(func() (err error) { client, err = net.Dial("tcp", Served(t, p)); return err }))
 	t.Cleanup(func() { client.Close() })
 	first = make([]byte, 4)
 	if _, err := io.ReadFull(client, first); err != nil {
@@ -66,17 +62,13 @@ func MakeCertificates(t *testing.T, dir string) {
 	t.Helper()
 	write := func(name, kind string, der []byte) {
 		text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	var authority *x509.Certificate
 	var authorityKey *ecdsa.PrivateKey
 	for i, name := range []string{"ca", "server", "client", "stranger"} {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		c := &x509.Certificate{
 			SerialNumber: big.NewInt(int64(i + 1)), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 			IsCA: name == "ca", BasicConstraintsValid: true,
@@ -87,16 +79,12 @@ func MakeCertificates(t *testing.T, dir string) {
 			by, byKey = c, key
 		}
 		der, err := x509.CreateCertificate(rand.Reader, c, by, &key.PublicKey, byKey)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		if name == "ca" {
 			authority, authorityKey = c, key
 		}
 		secret, err := x509.MarshalPKCS8PrivateKey(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		write(name+".pem", "CERTIFICATE", der)
 		write(name+".key", "PRIVATE KEY", secret)
 	}

@@ -32,9 +32,7 @@ func Probe(t *testing.T, pair *testnet.Pair, args ...string) (status int, stdout
 	var out, errs bytes.Buffer
 	cmd := Command(append([]string{"probe"}, args...)...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := pair.Rx.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, pair.Rx.Start(cmd))
 	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Fatal(err)
 	}
@@ -59,13 +57,9 @@ const Nobody = 65534 // in Debian's /etc/passwd
 func DirectoryFor(t *testing.T, uid int) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sandbox")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chown(dir, uid, uid); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.Chown(dir, uid, uid))
 	return dir
 }
 
@@ -74,18 +68,14 @@ const NoCapability = "0000000000000000"
 func OwnerOf(t *testing.T, file string) int {
 	t.Helper()
 	var info unix.Stat_t
-	if err := unix.Stat(file, &info); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, unix.Stat(file, &info))
 	return int(info.Uid)
 }
 
 func Contents(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	return string(text)
 }
 
@@ -102,9 +92,7 @@ func As(t *testing.T, binary string, groups []uint32, args ...string) *exec.Cmd 
 func Statistics(t *testing.T, r *pcapgo.NgReader) pcapgo.NgInterfaceStatistics {
 	t.Helper()
 	ifi, err := r.Interface(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	return ifi.Statistics
 }
 
@@ -151,9 +139,7 @@ var users = struct {
 func (s Surroundings) Command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	cmd := Command(args...)
 	cmd.Env = append(cmd.Env, inSurroundings+"="+string(text))
 	cmd.Path = os.Args[0] // enters the surroundings
@@ -174,9 +160,7 @@ func OpenForAll(t *testing.T, cmd *exec.Cmd, files ...string) {
 	t.Helper()
 	for _, name := range files {
 		file, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		t.Cleanup(func() { file.Close() })
 		cmd.ExtraFiles = append(cmd.ExtraFiles, file)
 	}

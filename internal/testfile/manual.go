@@ -15,8 +15,6 @@ func Formatted(t *testing.T, text []byte) (shown, warnings string) {
 	var out, errs bytes.Buffer
 	cmd := exec.Command("groff", "-man", "-Tascii", "-ww", "-P-cbou", "-rLL=100n")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), &out, &errs
-	if err := cmd.Run(); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, cmd.Run())
 	return out.String(), errs.String()
 }

@@ -19,9 +19,7 @@ func Read(t *testing.T, name string) string {
 		t.Skip("asks the kernel for nothing, and " + name + " is not on the emulated machine")
 	}
 	text, err := os.ReadFile(filepath.Join(root(t), name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	return string(text)
 }
 
@@ -94,8 +92,6 @@ type Dashboard struct {
 // ReadDashboard returns the dashboard in contrib/.
 func ReadDashboard(t *testing.T) (d Dashboard) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(Read(t, "contrib/grafana-xdpcap.json")), &d); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, json.Unmarshal([]byte(Read(t, "contrib/grafana-xdpcap.json")), &d))
 	return d
 }

@@ -36,9 +36,7 @@ func Try(ctx context.Context, f func(TB)) error {
 // Within calls a part of a test, and runs the cleanups of that part.
 func Within(tb TB, part func(TB)) {
 	tb.Helper()
-	if err := Try(tb.Context(), part); err != nil {
-		tb.Fatalf("%v", err)
-	}
+	Must(tb, Try(tb.Context(), part))
 }
 
 func (a *attempt) Helper()                  {}

@@ -31,7 +31,7 @@ func MustCardsOf(tb TB, driver string, opts PairOptions) *Pair {
 	Must(tb, err)
 	p := &Pair{TxName: "tx0", RxName: "rx0"}
 	for i, e := range p.ends() {
-		*e.ns = mustNamespace(tb)
+		*e.ns = MustNamespace(tb)
 		p.move(tb, e, cards[i], home)
 	}
 	p.setUp(tb, opts)

@@ -1,7 +1,6 @@
 package testnet
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"net"
@@ -245,32 +244,4 @@ func check(err error) {
 	if err != nil {
 		panic(fmt.Sprintf("testnet: build frame: %v", err))
 	}
-}
-
-// Fragments splits a frame of UDP, IPv4 or IPv6, without tags, into two fragments of a datagram.
-// The first one has this many bytes after the IP header, a multiple of 8.
-func Fragments(frame []byte, id uint16, size int) (first, later []byte) {
-	const ethernet, ipv4, ipv6 = 14, 20, 40
-	if frame[12] == 0x86 { // IPv6
-		part := func(data []byte, offset uint16) []byte {
-			b := bytes.Clone(frame[:ethernet+ipv6])
-			binary.BigEndian.PutUint16(b[ethernet+4:], uint16(8+len(data)))
-			b[ethernet+6] = fragment
-			b = append(b, byte(layers.IPProtocolUDP), 0)
-			b = binary.BigEndian.AppendUint16(b, offset)
-			b = binary.BigEndian.AppendUint32(b, uint32(id))
-			return append(b, data...)
-		}
-		data := frame[ethernet+ipv6:]
-		return part(data[:size], 1), part(data[size:], uint16(size))
-	}
-	part := func(data []byte, offset uint16) []byte {
-		b := bytes.Clone(frame[:ethernet+ipv4])
-		binary.BigEndian.PutUint16(b[ethernet+2:], uint16(ipv4+len(data)))
-		binary.BigEndian.PutUint16(b[ethernet+4:], id)
-		binary.BigEndian.PutUint16(b[ethernet+6:], offset)
-		return append(b, data...)
-	}
-	data := frame[ethernet+ipv4:]
-	return part(data[:size], 0x2000), part(data[size:], uint16(size/8))
 }

@@ -56,8 +56,8 @@ func opened[T io.Closer](tb TB, what string, some T, err error) T {
 	return some
 }
 
-// mustNamespace makes a namespace and closes it at the end of the test.
-func mustNamespace(tb TB) *Namespace {
+// MustNamespace makes a namespace and closes it at the end of the test.
+func MustNamespace(tb TB) *Namespace {
 	tb.Helper()
 	ns, err := NewNamespace()
 	return opened(tb, "network namespace", ns, err)
@@ -98,10 +98,9 @@ func MustStats(tb TB, p *Pair) PairStats {
 // From then on the kernel sends no ARP requests for it.
 func MustKnow(tb TB, ns *Namespace, index int, other Endpoint) {
 	tb.Helper()
-	err := ns.Do(func() error {
+	Must(tb, ns.Do(func() error {
 		return netlink.NeighSet(&netlink.Neigh{LinkIndex: index, State: netlink.NUD_PERMANENT, IP: other.IPv4, HardwareAddr: other.MAC})
-	})
-	Must(tb, err)
+	}))
 }
 
 // WaitUp waits until both ends of a pair can send, after one of them was down. Before that, the
@@ -149,9 +148,7 @@ func Send(tb TB, p *Pair, frames ...[]byte) {
 	for some := range slices.Chunk(frames, 100) {
 		before := MustStats(tb, p)
 		for _, f := range some {
-			if err := s.Send(f); err != nil {
-				tb.Fatalf("%v", err)
-			}
+			Must(tb, s.Send(f))
 		}
 		sent := uint64(len(some))
 		if delivered := WaitArrived(tb, p, before, sent); delivered != sent {

@@ -47,12 +47,8 @@ func Containerd(t testing.TB, root, state string, p Pod) {
 		} {
 			writeFile(t, filepath.Join(dir, name), text)
 		}
-		if err := os.MkdirAll(filepath.Join(dir, "rootfs"), 0o711); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink("/var/lib/containerd/io.containerd.runtime.v2.task/k8s.io/"+id, filepath.Join(dir, "work")); err != nil {
-			t.Fatal(err)
-		}
+		Must(t, os.MkdirAll(filepath.Join(dir, "rootfs"), 0o711))
+		Must(t, os.Symlink("/var/lib/containerd/io.containerd.runtime.v2.task/k8s.io/"+id, filepath.Join(dir, "work")))
 	}
 	write(sandbox, map[string]string{
 		"io.kubernetes.cri.container-type":        "sandbox",
@@ -124,18 +120,12 @@ func writeConfig(t testing.TB, path string, annotations, more map[string]string,
 		"annotations": all,
 		"linux":       map[string]any{"cgroupsPath": "kubepods.slice:cri-containerd:1", "namespaces": namespaces},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	writeFile(t, path, string(text))
 }
 
 func writeFile(t testing.TB, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o711); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, os.MkdirAll(filepath.Dir(path), 0o711))
+	Must(t, os.WriteFile(path, []byte(text), 0o600))
 }

@@ -54,7 +54,7 @@ func MustPair(tb TB, opts PairOptions) *Pair {
 	p := &Pair{Tx: opts.Tx, Rx: opts.Rx, TxName: cmp.Or(opts.TxName, "tx0"), RxName: cmp.Or(opts.RxName, "rx0")}
 	for _, e := range p.ends() {
 		if *e.ns == nil {
-			*e.ns = mustNamespace(tb)
+			*e.ns = MustNamespace(tb)
 		}
 	}
 	var err error

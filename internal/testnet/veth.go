@@ -15,7 +15,7 @@ import (
 func WithVeth(t *testing.T, peerQueues int, f func(ifi xdp.Interface) error) {
 	t.Helper()
 	RequireRoot(t)
-	Must(t, mustNamespace(t).Do(func() error {
+	Must(t, MustNamespace(t).Do(func() error {
 		a := netlink.NewLinkAttrs()
 		a.Name, a.NumRxQueues, a.NumTxQueues = "veth0", 1, 1
 		Must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: a, PeerName: "peer0", PeerNumTxQueues: uint32(peerQueues), PeerNumRxQueues: 1}))

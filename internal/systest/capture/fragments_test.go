@@ -2,6 +2,7 @@ package capture_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"os"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func TestFragments(t *testing.T) {
 		out.UDP(1000, 5000, make([]byte, 1000)), out.UDP(1000, 5001, make([]byte, 1000)),
 		out.UDPv6(1000, 5000, make([]byte, 1000)), out.UDPv6(1000, 5001, make([]byte, 1000)),
 	} {
-		first, later := testnet.Fragments(frame, uint16(100+i), 800)
+		first, later := fragments(frame, uint16(100+i), 800)
 		sent = append(sent, later, first, later) // the first of the three comes too early
 		if i%2 == 0 {
 			want = append(want, first, later)
@@ -102,4 +103,32 @@ func TestFragments(t *testing.T) {
 		}
 		check(t, chosen)
 	})
+}
+
+// fragments splits a frame of UDP, IPv4 or IPv6, without tags, into two fragments of a datagram.
+// The first one has this many bytes after the IP header, a multiple of 8.
+func fragments(frame []byte, id uint16, size int) (first, later []byte) {
+	const ethernet, ipv4, ipv6 = 14, 20, 40
+	if frame[12] == 0x86 { // IPv6
+		part := func(data []byte, offset uint16) []byte {
+			b := bytes.Clone(frame[:ethernet+ipv6])
+			binary.BigEndian.PutUint16(b[ethernet+4:], uint16(8+len(data)))
+			b[ethernet+6] = byte(layers.IPProtocolIPv6Fragment)
+			b = append(b, byte(layers.IPProtocolUDP), 0)
+			b = binary.BigEndian.AppendUint16(b, offset)
+			b = binary.BigEndian.AppendUint32(b, uint32(id))
+			return append(b, data...)
+		}
+		data := frame[ethernet+ipv6:]
+		return part(data[:size], 1), part(data[size:], uint16(size))
+	}
+	part := func(data []byte, offset uint16) []byte {
+		b := bytes.Clone(frame[:ethernet+ipv4])
+		binary.BigEndian.PutUint16(b[ethernet+2:], uint16(ipv4+len(data)))
+		binary.BigEndian.PutUint16(b[ethernet+4:], id)
+		binary.BigEndian.PutUint16(b[ethernet+6:], offset)
+		return append(b, data...)
+	}
+	data := frame[ethernet+ipv4:]
+	return part(data[:size], 0x2000), part(data[size:], uint16(size/8))
 }

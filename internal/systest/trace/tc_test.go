@@ -8,7 +8,10 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
@@ -181,7 +184,7 @@ func testAtTCLeaves(t *testing.T, isFilter bool) {
 	target, ns, name := mustAtTC(t, pair, testnet.AtTC, false, isFilter)
 	p := systest.Listening(t, ns, nil, "-i", name, "--program", systest.ProgramID(t, target), "-w", os.DevNull, "--json")
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
-	if err := errors.Join(target.Close(), testnet.RemoveClsact(ns, name)); err != nil {
+	if err := errors.Join(target.Close(), removeClsact(ns, name)); err != nil {
 		t.Fatal(err)
 	}
 	systest.CheckBlind(t, p, "rx0 is no longer captured: program rewriting_tc_target (id ", "has left tc of rx0")
@@ -205,7 +208,7 @@ func TestTailCallAtTC(t *testing.T) {
 	if err := calling.CallsAtTC().Put(uint32(0), called.Program()); err != nil {
 		t.Fatal(err)
 	}
-	traced := testnet.MustCountCalls(t, called.Program(), "called_tc_target")
+	traced := countCalls(t, called.Program(), "called_tc_target")
 	frames := [][]byte{testnet.UDPFrame(100, 0), testnet.UDPFrame(300, 1)}
 	for _, test := range []struct{ args, want string }{
 		{"--program calling_tc_target --rx-capture exit", "[OK] [SHOT]"},
@@ -235,4 +238,49 @@ func TestTailCallAtTC(t *testing.T) {
 		systest.OneLine(t, status, stderr, fmt.Sprintf("program called_tc_target (id %s) is reached by tail calls of calling_tc_target (id %s), which jump past",
 			systest.ProgramID(t, called), systest.ProgramID(t, calling)), "or a function: called_tc_target/judge_at_tc")
 	}
+}
+
+// countCalls traces a function of a program, and returns how often the kernel has called the
+// tracer.
+func countCalls(t *testing.T, prog *ebpf.Program, function string) func() uint64 {
+	t.Helper()
+	counts, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1})
+	testnet.Must(t, err)
+	t.Cleanup(func() { counts.Close() })
+	tracer, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "count_calls", Type: ebpf.Tracing, AttachType: ebpf.AttachTraceFEntry, AttachTarget: prog, AttachTo: function, License: "Dual BSD/GPL",
+		Instructions: asm.Instructions{
+			asm.LoadMapValue(asm.R1, counts.FD(), 0),
+			asm.Mov.Imm(asm.R2, 1),
+			asm.AddAtomic.Mem(asm.R1, asm.R2, asm.DWord, 0),
+			asm.Mov.Imm(asm.R0, 0),
+			asm.Return(),
+		},
+	})
+	testnet.Must(t, err)
+	t.Cleanup(func() { tracer.Close() })
+	l, err := link.AttachTracing(link.TracingOptions{Program: tracer})
+	testnet.Must(t, err)
+	t.Cleanup(func() { l.Close() })
+	return func() (n uint64) {
+		testnet.Must(t, counts.Lookup(uint32(0), &n))
+		return n
+	}
+}
+
+// removeClsact removes the qdisc clsact of an interface, with all its filters, if there is one.
+func removeClsact(ns *testnet.Namespace, ifname string) error {
+	return ns.Do(func() error {
+		l, err := netlink.LinkByName(ifname)
+		if err != nil {
+			return err
+		}
+		err = netlink.QdiscDel(&netlink.Clsact{QdiscAttrs: netlink.QdiscAttrs{
+			LinkIndex: l.Attrs().Index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
+		}})
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		return err
+	})
 }

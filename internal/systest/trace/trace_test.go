@@ -331,7 +331,7 @@ func TestTailCall(t *testing.T) {
 	if err := target.Hook().Put(uint32(xdp.Pass), called.Program()); err != nil {
 		t.Fatal(err)
 	}
-	traced := testnet.MustCountCalls(t, called.Program(), "rewriting_target_program")
+	traced := countCalls(t, called.Program(), "rewriting_target_program")
 	for _, test := range []struct {
 		args []string
 		want int

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,11 +18,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// A scene is a command that runs on a terminal, for so long.
+// A scene is a command that runs on a terminal.
 type scene struct {
 	command       string
 	columns, rows int
-	lasts         time.Duration
+	lasts         time.Duration // until the picture is taken
 }
 
 var scenes = []scene{
@@ -35,38 +34,30 @@ const pictureColumns = 100
 
 // picture draws into an SVG file what xdpcap shows on a terminal, on a network of its own with one
 // card that receives traffic.
-func picture(xdpcap, file string) (err error) {
-	ns, err := testnet.NewNamespace()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, ns.Close()) }()
-	card, err := openCard(ns)
-	if err != nil {
-		return err
-	}
-	defer card.Close()
-	ctx, stop := context.WithCancel(context.Background())
-	sent := make(chan error, 1)
-	go func() { sent <- feed(ctx, card) }()
-	var lines []string
-	for _, s := range scenes {
-		shown, failed := s.play(ns, xdpcap)
-		err = errors.Join(err, failed)
-		lines = append(lines, append(shown, "")...)
-	}
-	stop()
-	if err = errors.Join(err, <-sent); err != nil {
-		return err
-	}
-	return os.WriteFile(file, []byte(svg("xdpcap on a terminal: a capture, and top", lines[:len(lines)-1], pictureColumns)), 0o644)
+func picture(xdpcap, file string) error {
+	return testnet.Try(context.Background(), func(tb testnet.TB) {
+		ns := testnet.MustNamespace(tb)
+		card := mustCard(tb, ns)
+		ctx, stop := context.WithCancel(tb.Context())
+		defer stop()
+		sent := make(chan error, 1)
+		go func() { sent <- feed(ctx, card) }()
+		var lines []string
+		for _, s := range scenes {
+			lines = append(lines, append(s.play(tb, ns, xdpcap), "")...)
+		}
+		stop()
+		testnet.Must(tb, <-sent)
+		drawing := svg("xdpcap on a terminal: a capture, and top", lines[:len(lines)-1], pictureColumns)
+		testnet.Must(tb, os.WriteFile(file, []byte(drawing), 0o644))
+	})
 }
 
-// openCard makes an interface that receives what is written into the file. It is a tap device,
-// whose driver runs XDP natively, and not a veth, of which xdpcap says what XDP costs there.
-func openCard(ns *testnet.Namespace) (card *os.File, err error) {
+// mustCard makes an interface that receives what is written into the file. It is a tap device,
+// whose driver runs XDP natively: on a veth xdpcap would print that XDP costs more there.
+func mustCard(tb testnet.TB, ns *testnet.Namespace) (card *os.File) {
 	to := testnet.RxEndpoint
-	err = ns.Do(func() error {
+	testnet.Must(tb, ns.Do(func() error {
 		tap := &netlink.Tuntap{LinkAttrs: netlink.NewLinkAttrs(), Mode: netlink.TUNTAP_MODE_TAP,
 			Flags: netlink.TUNTAP_NO_PI | netlink.TUNTAP_ONE_QUEUE, NonPersist: true, Queues: 1}
 		tap.Name = "eth0"
@@ -74,17 +65,19 @@ func openCard(ns *testnet.Namespace) (card *os.File, err error) {
 			return fmt.Errorf("make a tap device: %w", err)
 		}
 		card = tap.Fds[0]
-		address := &netlink.Addr{IPNet: &net.IPNet{IP: to.IPv4, Mask: net.CIDRMask(24, 32)}}
-		err := errors.Join(netlink.LinkSetHardwareAddr(tap, to.MAC), netlink.AddrAdd(tap, address), netlink.LinkSetUp(tap))
-		for _, port := range []int{53, 443} { // to port 5000 nobody listens
-			listener, failed := net.ListenUDP("udp4", &net.UDPAddr{Port: port})
-			if err = errors.Join(err, failed); err == nil {
-				go io.Copy(io.Discard, listener)
+		tb.Cleanup(func() { card.Close() })
+		for _, port := range []int{53, 443} { // no socket listens at port 5000
+			listener, err := net.ListenUDP("udp4", &net.UDPAddr{Port: port})
+			if err != nil {
+				return err
 			}
+			tb.Cleanup(func() { listener.Close() })
+			go io.Copy(io.Discard, listener)
 		}
-		return err
-	})
-	return card, err
+		address := &netlink.Addr{IPNet: &net.IPNet{IP: to.IPv4, Mask: net.CIDRMask(24, 32)}}
+		return errors.Join(netlink.LinkSetHardwareAddr(tap, to.MAC), netlink.AddrAdd(tap, address), netlink.LinkSetUp(tap))
+	}))
+	return card
 }
 
 // feed writes the frames of several hosts into the card, until ctx is done.
@@ -130,39 +123,29 @@ func from(host byte) testnet.Path {
 	return p
 }
 
-// play runs the command in a terminal of tmux's, and returns what it shows in the end, below the
+// play runs the command in a terminal of tmux's, and returns the last lines of that, below the
 // command itself.
-func (s *scene) play(ns *testnet.Namespace, xdpcap string) (lines []string, err error) {
-	dir, err := os.MkdirTemp("", "demo")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
+func (s *scene) play(tb testnet.TB, ns *testnet.Namespace, xdpcap string) (lines []string) {
+	dir := tb.TempDir()
 	settings := filepath.Join(dir, "tmux.conf")
-	if err := os.WriteFile(settings, []byte("set -g status off\nset -g default-terminal screen\n"), 0o600); err != nil {
-		return nil, err
-	}
+	testnet.Must(tb, os.WriteFile(settings, []byte("set -g status off\nset -g default-terminal screen\n"), 0o600))
 	binary, err := filepath.Abs(xdpcap)
-	if err != nil {
-		return nil, err
-	}
+	testnet.Must(tb, err)
 	tmux := func(args ...string) *exec.Cmd {
 		cmd := exec.Command("tmux", append([]string{"-u", "-S", filepath.Join(dir, "socket"), "-f", settings}, args...)...)
 		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"), "LC_ALL=C.UTF-8", "XDPCAP_CONFIG=/dev/null")
 		return cmd
 	}
 	start := tmux("new-session", "-d", "-x", fmt.Sprint(s.columns), "-y", fmt.Sprint(s.rows), s.command+"; sleep 1000")
-	if err := ns.Start(start); err != nil {
-		return nil, err
-	}
+	testnet.Must(tb, ns.Start(start))
 	if err := start.Wait(); err != nil {
-		return nil, fmt.Errorf("tmux: %w", err)
+		tb.Fatalf("tmux: %v", err)
 	}
 	time.Sleep(s.lasts)
 	shown, err := tmux("capture-pane", "-e", "-p").Output()
 	if err = errors.Join(err, tmux("kill-server").Run()); err != nil {
-		return nil, fmt.Errorf("tmux: %w", err)
+		tb.Fatalf("tmux: %v", err)
 	}
-	lines = slices.Collect(strings.SplitSeq(strings.TrimRight(string(shown), "\n"), "\n"))
-	return append([]string{"\x1b[32m$\x1b[39m \x1b[1msudo " + s.command + "\x1b[0m"}, lines...), nil
+	lines = strings.Split(strings.TrimRight(string(shown), "\n"), "\n")
+	return append([]string{"\x1b[32m$\x1b[39m \x1b[1msudo " + s.command + "\x1b[0m"}, lines...)
 }
