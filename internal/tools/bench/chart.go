@@ -21,7 +21,7 @@ var chartSizes = []int{shortSize, middleSize, longSize, jumboSize}
 // A chartRow is a bar in each column.
 type chartRow struct{ name, class string }
 
-// The colours follow what the reader's browser prefers, light or dark.
+// The colours follow the setting of the reader's browser, light or dark.
 const chartHead = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]d %[2]d" width="%[1]d" height="%[2]d" role="img">
 <title>xdpcap beside other tools: rates without loss, and what the traffic keeps</title>
 <style>

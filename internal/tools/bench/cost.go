@@ -126,7 +126,7 @@ func (l *lab) captureCost(t testnet.TB, p *program, c *config, transport string)
 	return all
 }
 
-// emptyAtTC loads a program for tc that does nothing.
+// emptyAtTC loads a program for tc that only lets the next program run.
 func emptyAtTC(t testnet.TB) *ebpf.Program {
 	return loadProgram(t, ebpf.SchedCLS, asm.Mov.Imm(asm.R0, -1))
 }

@@ -14,7 +14,7 @@ import (
 //	<!-- begin NAME: ... -->
 //	<!-- end NAME -->
 //
-// is replaced by what the function prints.
+// is replaced by the output of the function.
 var blocks = map[string]func(*results, io.Writer){
 	"summary": (*results).printSummary,
 	"speed":   (*results).printSpeed,
@@ -59,7 +59,7 @@ func (t table) print(out io.Writer) {
 	}
 }
 
-// entrantNames returns what was measured in traffic, in the order of the tables.
+// entrantNames returns the names of the entrants, in the order of the tables.
 func entrantNames() []string {
 	all := []string{dropName, passName, copyDropName, copyPassName}
 	for _, t := range (&program{}).tools() {
@@ -68,7 +68,7 @@ func entrantNames() []string {
 	return append(all, otherNames...)
 }
 
-// printMachine prints where and when it was measured.
+// printMachine prints the machine, and the day of the measurements.
 func (r *results) printMachine(out io.Writer) {
 	day := r.head["date"]
 	if date, err := time.Parse(time.DateOnly, day); err == nil {
@@ -116,7 +116,7 @@ func (r *results) printSpeed(out io.Writer) {
 	r.printCosts(out)
 }
 
-// printFiles prints what is captured of unpaced traffic into files.
+// printFiles prints the part of unpaced traffic that is captured into files.
 func (r *results) printFiles(out io.Writer) {
 	sheets := []sheet{{size: shortSize, to: inMemory}, {size: longSize, to: inMemory}, {size: shortSize, to: onDisk}, {size: longSize, to: onDisk}}
 	t := table{{""}}
@@ -135,7 +135,7 @@ func (r *results) printFiles(out io.Writer) {
 	t.print(out)
 }
 
-// printTCP prints what a TCP connection keeps beside captures at its receiver.
+// printTCP prints the rates of a TCP connection beside captures at its receiver.
 func (r *results) printTCP(out io.Writer) {
 	if math.IsNaN(r.figure(overTCP(noneName), keeps)) {
 		return
@@ -149,7 +149,7 @@ func (r *results) printTCP(out io.Writer) {
 	t.print(out)
 }
 
-// capturedOf says which part was captured of which rate. It distinguishes all from nearly all.
+// capturedOf returns the captured part of a rate as text. Below 100 % it is never rounded to "all".
 func (r *results) capturedOf(name string) string {
 	part := r.figure(name, captured)
 	switch {

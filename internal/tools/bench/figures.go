@@ -8,27 +8,28 @@ import (
 
 // Figures of the promises and the documents.
 
-// cost is the CPU time of a packet in the programs of a configuration, in ns.
-func (r *results) cost(what, transport string, size int) float64 {
-	return r.figure(programCost(what, transport, size), nsPacket)
+// cost returns the CPU time of a packet in the programs of a configuration, in ns.
+func (r *results) cost(config, transport string, size int) float64 {
+	return r.figure(programCost(config, transport, size), nsPacket)
 }
 
-// reader is the CPU time of a process per packet, in ns, at its highest rate without loss.
+// reader returns the CPU time of a process per packet, in ns, at its highest rate without loss.
 func (r *results) reader(entrant string, size int) float64 {
 	return r.figure(lossless(entrant, size), nsPacket)
 }
 
-// rate is the highest without loss.
+// rate returns the highest rate without loss, in packets per second.
 func (r *results) rate(entrant string, size int) float64 {
 	return r.figure(lossless(entrant, size), pps)
 }
 
-// drained is the CPU time per packet out of filled rings, in ns, or a rate.
-func (r *results) drained(what string, size, rings int, to, unit string) float64 {
-	return r.figure((&drainage{size: size, rings: rings, to: to}).benchmark(what), unit)
+// drained returns a figure of a tool that empties filled rings: by the unit the CPU time per packet,
+// in ns, or the packets per second.
+func (r *results) drained(tool string, size, rings int, to, unit string) float64 {
+	return r.figure((&drainage{size: size, rings: rings, to: to}).benchmark(tool), unit)
 }
 
-// preferred is the transport of the figures if both transports have them.
+// preferred returns the transport of the figures that do not name one: ring, if it was measured.
 func (r *results) preferred() string {
 	if math.IsNaN(r.cost(wholeName, ring, shortSize)) {
 		return perf
@@ -36,7 +37,7 @@ func (r *results) preferred() string {
 	return ring
 }
 
-// machine says where it was measured.
+// machine describes the machine and its kernel.
 func (r *results) machine() string {
 	return fmt.Sprintf("%s CPUs %s, %s", r.head["cpus"], r.head["cpu"], r.head["kernel"])
 }

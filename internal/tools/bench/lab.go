@@ -77,7 +77,7 @@ func (l *lab) runOn(t testnet.TB, cpus int, prog *ebpf.Program, frame []byte, re
 		all.Go(func() {
 			opts := ebpf.RunOptions{Data: frame, Repeat: uint32(repeat)}
 			ns[cpu], errs[cpu] = timeRun(prog, l.pair.Rx, cpu, opts, func() {
-				// Quiet's documentation says why this loop must call something.
+				// The loop must call a function, or it may block the garbage collector: see Quiet.
 				for ready.Add(1); int(ready.Load()) < cpus; {
 					runtime.Gosched()
 				}

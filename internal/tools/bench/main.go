@@ -1,16 +1,16 @@
-// Command bench measures xdpcap beside other tools and beside no capture at all. Each measurement
-// is a line in Go's benchmark format, which benchstat reads. From a file of these lines it checks
-// what the project promises, and makes the chart and the tables of the documentation. make bench
-// starts it.
+// Command bench measures xdpcap beside other tools and without a capture. Each measurement is a
+// line in Go's benchmark format, which benchstat reads. From a file of these lines it checks the
+// project's promises, and makes the chart and the tables of the documentation. make bench starts
+// it.
 //
 //	bench [-quick] [-against OLD] [-disk DIR] [-o FILE] XDPCAP
-//	                                               measures, and OLD in turn with it
-//	bench -from FILE [-against FILE]               prints the promises, and what they were before
-//	bench -from FILE [-svg FILE] [DOCUMENT...]     draws, and fills in, what was measured
+//	                                            measures XDPCAP, alternately with OLD
+//	bench -from FILE [-against FILE]            prints the promises, and their earlier figures
+//	bench -from FILE [-svg FILE] [DOCUMENT...]  draws the chart, and fills in the tables
 //
-// It needs root and two CPUs that do nothing else. Traffic comes from CPU 0, where the receiving
-// side of the veth pair also runs. The tool under test is kept on CPU 1 and writes to /dev/null,
-// unless a row says otherwise.
+// It needs root and two idle CPUs. Traffic comes from CPU 0, where the receiving side of the veth
+// pair also runs. The tool under test is kept on CPU 1 and writes to /dev/null, except in rows that
+// name other CPUs or another file.
 package main
 
 import (
@@ -30,8 +30,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timeLimit is when measuring stops: rows that are missing then say so. With -against it is twice
-// that.
+// timeLimit is the time after which measuring stops: the other rows are then skipped. With -against
+// it is doubled.
 const timeLimit = 19 * time.Minute
 
 func main() {
@@ -44,7 +44,7 @@ func main() {
 func command(args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
 	quick := flags.Bool("quick", false, "measure everything once and shortly, to see that it works")
-	against := flags.String("against", "", "measure this `XDPCAP`, too, in turn with the other, and write it to FILE.before; "+
+	against := flags.String("against", "", "measure this `XDPCAP`, too, alternately with the other, and write it to FILE.before; "+
 		"or with -from, compare with this file")
 	disk := flags.String("disk", "/var/tmp", "write files to this `DIRECTORY`, to measure a disk")
 	out := flags.String("o", "", "write what was measured to this `FILE`, too")
@@ -103,9 +103,9 @@ func (r *results) publish(svg string, documents []string) error {
 	return nil
 }
 
-// An effort says how much is measured.
+// An effort is how often each row is measured.
 type effort struct {
-	// How often everything is measured in turn: rounds at the shortest and the longest usual
+	// How often all rows are measured alternately: rounds at the shortest and the longest usual
 	// frames, fewRounds elsewhere. Each round has bursts of traffic, each next to a burst to
 	// compare with.
 	rounds, fewRounds, bursts int
@@ -123,14 +123,14 @@ var (
 	quickEffort = effort{rounds: 1, fewRounds: 1, bursts: 2, halvings: 2, fewHalvings: 2, runs: 5, runRounds: 1}
 )
 
-// A bench is a run of everything.
+// A bench is a run of all measurements.
 type bench struct {
 	effort
-	programs []*program // that are measured in turn
+	programs []*program // that are measured alternately
 	disk     string     // the directory for files on a disk
 }
 
-// run measures everything with xdpcap and, if there is one, with an old xdpcap in turn.
+// run measures xdpcap, alternately with an old xdpcap unless that is "".
 func (b *bench) run(path, old, out string) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("needs root, for network namespaces and XDP: use sudo")
@@ -177,12 +177,12 @@ func (b *bench) run(path, old, out string) (err error) {
 	return err
 }
 
-// each calls f with the results of a program, or with those of all programs if p is nil: what is
-// measured without xdpcap is in all of them.
+// each calls f with the results of a program, or with those of all programs if p is nil:
+// measurements without xdpcap are in all of them.
 func (b *bench) each(p *program, f func(*results)) {
-	for _, some := range b.programs {
-		if p == nil || p == some {
-			f(&some.results)
+	for _, other := range b.programs {
+		if p == nil || p == other {
+			f(&other.results)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func (p *process) pauseDuring(f func()) []cpuSample {
 	return nil
 }
 
-// pause stops the process, so that it reads nothing, and waits until it has stopped.
+// pause stops the process, and waits until it has stopped.
 func (p *process) pause() {
 	if err := p.cmd.Process.Signal(unix.SIGSTOP); err != nil {
 		p.t.Fatalf("pause it: %v", err)

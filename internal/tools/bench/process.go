@@ -159,7 +159,7 @@ func (p *process) end() (captured uint64) {
 }
 
 // stop interrupts the process, and kills it if it has not ended after a while: it may have to wait
-// for a disk. Its file is removed. A second call does nothing.
+// for a disk. Its file is removed. A second call has no effect.
 func (p *process) stop() error {
 	p.cmd.Process.Signal(os.Interrupt) // fails if it has ended
 	p.cmd.Process.Signal(unix.SIGCONT) // it may be paused

@@ -23,7 +23,7 @@ type program struct {
 	results
 }
 
-// addProgram adds an xdpcap to those that are measured, and writes the head of its measurements.
+// addProgram adds an xdpcap, and writes the head of its measurements to out.
 func (b *bench) addProgram(path string, out io.Writer) error {
 	if err := exec.Command(path, "--version").Run(); err != nil {
 		return fmt.Errorf("%s --version: %w", path, err)
@@ -119,8 +119,8 @@ func (p *program) tool(name, transport string, verdict xdp.Verdict, args ...stri
 // too. A program that requests the card's VLAN tags is bound to its device, and cannot.
 var runnable = []string{"-i", rxName, "--vlan-restore=false"}
 
-// A config is one way to run xdpcap. Each differs in one thing from the first: whole packets of 64
-// bytes, --sink, one CPU that receives, no filter and no sampling.
+// A config is one way to run xdpcap. It differs in one setting from the first one: whole packets of
+// 64 bytes, --sink, one CPU that receives, no filter and no sampling.
 type config struct {
 	name      string
 	size      int // of the frame
@@ -134,7 +134,7 @@ type config struct {
 	inTraffic bool
 }
 
-// A place is where xdpcap sees the packets.
+// A place is where xdpcap captures.
 type place int
 
 const (

@@ -10,39 +10,32 @@ import (
 // A promise is a limit that the project promises to keep, and the measured figure; NaN if it is
 // missing.
 type promise struct {
-	what     string
+	name     string
 	format   string // of limit, measured and bound
 	limit    limit
 	measured float64
 
-	// bound is the measured best that any capture can reach on this machine, and by says how it was
-	// measured; NaN if it was not.
+	// bound is the best figure that any capture can reach on this machine, measured by a program or
+	// thread that does less than a capture; NaN if it was not measured. by names that program.
 	bound float64
 	by    string
 }
 
-// A limit is kept by values that are at most, or else at least, as large.
+// A limit is an upper or a lower bound.
 type limit struct {
+	sign  string // "<=" or ">="
 	value float64
-	most  bool
 }
 
-func most(x float64) limit  { return limit{x, true} }
-func least(x float64) limit { return limit{x, false} }
+func atMost(x float64) limit  { return limit{"<=", x} }
+func atLeast(x float64) limit { return limit{">=", x} }
 
-// kept reports whether a value, before rounding, keeps the limit.
-func (l limit) kept(value float64) bool {
-	if l.most {
+// isKeptBy reports whether a value, before rounding, keeps the limit.
+func (l limit) isKeptBy(value float64) bool {
+	if l.sign == "<=" {
 		return value <= l.value
 	}
 	return value >= l.value
-}
-
-func (l limit) String() string {
-	if l.most {
-		return "<= "
-	}
-	return ">= "
 }
 
 // shareDrop is the assumed time in ns of a packet under XDP_DROP for promises that are a share of
@@ -56,11 +49,11 @@ const (
 
 // promises returns the promises with their measured figures, always in the same order.
 func (r *results) promises() (all []promise) {
-	add := func(what, format string, l limit, measured float64) {
-		all = append(all, promise{what: what, format: format, limit: l, measured: measured, bound: math.NaN()})
+	add := func(name, format string, l limit, measured float64) {
+		all = append(all, promise{name: name, format: format, limit: l, measured: measured, bound: math.NaN()})
 	}
-	bounded := func(what, format string, l limit, measured, bound float64, by string) {
-		all = append(all, promise{what, format, l, measured, bound, by})
+	bounded := func(name, format string, l limit, measured, bound float64, by string) {
+		all = append(all, promise{name, format, l, measured, bound, by})
 	}
 
 	// The program's time per packet, by BPF_PROG_RUN.
@@ -69,30 +62,30 @@ func (r *results) promises() (all []promise) {
 		size  int
 		limit float64
 	}{{shortSize, 40}, {smallSize, 80}, {middleSize, 105}} {
-		bounded(fmt.Sprintf("program: %d bytes", wireSize(c.size)), "%.0f ns", most(c.limit),
+		bounded(fmt.Sprintf("program: %d bytes", wireSize(c.size)), "%.0f ns", atMost(c.limit),
 			r.cost(wholeName, ring, c.size), clock+r.cost(copyingName, "", c.size), clockCopies)
 	}
 	whole := r.cost(wholeName, ring, shortSize)
-	bounded("program: 64 bytes, -j host_lowprec", "%.0f ns", most(22),
+	bounded("program: 64 bytes, -j host_lowprec", "%.0f ns", atMost(22),
 		r.cost(pollCost, ring, shortSize), r.cost(copyingName, "", shortSize), copies)
-	add("program: 64 bytes, of what perf takes", "%.0f %%", most(100.0/3), 100*whole/r.cost(wholeName, perf, shortSize))
+	add("program: 64 bytes, of what perf takes", "%.0f %%", atMost(100.0/3), 100*whole/r.cost(wholeName, perf, shortSize))
 
 	// Traffic on a veth pair.
 	sink, kept := r.rate(sinkName(ring), shortSize), r.keeps(ownName(ring))
 	longSink := r.rate(sinkName(ring), longSize)
-	bounded(fmt.Sprintf("--sink: of XDP_DROP, at its %d ns", shareDrop), "%.0f %%", least(63),
+	bounded(fmt.Sprintf("--sink: of XDP_DROP, at its %d ns", shareDrop), "%.0f %%", atLeast(63),
 		shareOf(r.added(sinkName(ring))), shareOf(clock+r.added(copyDropName)), clockCopies)
-	bounded("--sink -j host_lowprec: the same", "%.0f %%", least(78),
+	bounded("--sink -j host_lowprec: the same", "%.0f %%", atLeast(78),
 		shareOf(r.added(pollName)), shareOf(r.added(copyDropName)), copies)
-	add("--sink: rate without loss, of xdpdump's", "%.1f x", least(4), sink/r.rate(xdpdumpName, shortSize))
-	bounded("XDP_PASS: the traffic keeps", "%.0f %%", least(93), 100*kept, 100*r.keeps(copyPassName), copies)
-	add("XDP_PASS: traffic, of that beside tcpdump", "%.2f x", least(1), kept/r.keeps(tcpdumpName))
-	add("XDP_PASS: traffic, of that beside dumpcap", "%.2f x", least(1), kept/r.keeps(dumpcapName))
-	bounded("--sink, 1518 bytes: of XDP_DROP", "%.0f %%", least(45), 100*r.figure(lossless(sinkName(ring), longSize), ofDrop),
+	add("--sink: rate without loss, of xdpdump's", "%.1f x", atLeast(4), sink/r.rate(xdpdumpName, shortSize))
+	bounded("XDP_PASS: the traffic keeps", "%.0f %%", atLeast(93), 100*kept, 100*r.keeps(copyPassName), copies)
+	add("XDP_PASS: traffic, of that beside tcpdump", "%.2f x", atLeast(1), kept/r.keeps(tcpdumpName))
+	add("XDP_PASS: traffic, of that beside dumpcap", "%.2f x", atLeast(1), kept/r.keeps(dumpcapName))
+	bounded("--sink, 1518 bytes: of XDP_DROP", "%.0f %%", atLeast(45), 100*r.figure(lossless(sinkName(ring), longSize), ofDrop),
 		100*r.figure(lossless(copyDropName, longSize), ofDrop), copies)
-	add("--sink, 1518 bytes: rate, of the best other", "%.2f x", least(1), longSink/r.bestOther(longSize))
+	add("--sink, 1518 bytes: rate, of the best other", "%.2f x", atLeast(1), longSink/r.bestOther(longSize))
 
-	add("TCP at tc: rate, of that beside tcpdump", "%.2f x", least(1), r.figure(overTCP(tcName), keeps)/r.figure(overTCP(tcpdumpName), keeps))
+	add("TCP at tc: rate, of that beside tcpdump", "%.2f x", atLeast(1), r.figure(overTCP(tcName), keeps)/r.figure(overTCP(tcpdumpName), keeps))
 
 	// The process: its CPU time, and how fast it empties rings.
 	for _, c := range []struct {
@@ -100,39 +93,39 @@ func (r *results) promises() (all []promise) {
 		limit float64
 	}{{shortSize, 20}, {longSize, 180}} {
 		bytes := wireSize(c.size)
-		bounded(fmt.Sprintf("reader: %d bytes, traffic with --sink", bytes), "%.0f ns", most(c.limit),
+		bounded(fmt.Sprintf("reader: %d bytes, traffic with --sink", bytes), "%.0f ns", atMost(c.limit),
 			r.reader(sinkName(ring), c.size), r.reader(copyDropName, c.size), reads)
 		for i, name := range []string{"one filled ring", "two filled rings"} {
-			bounded(fmt.Sprintf("reader: %d bytes, %s", bytes, name), "%.0f ns", most(c.limit),
+			bounded(fmt.Sprintf("reader: %d bytes, %s", bytes, name), "%.0f ns", atMost(c.limit),
 				r.drained(wholeName, c.size, i+1, nowhere, nsPacket), r.drained(copyingName, c.size, i+1, nowhere, nsPacket), copies)
 		}
 	}
-	bounded("reader: 64 bytes, a filled ring, --format pcap", "%.0f ns", most(30),
+	bounded("reader: 64 bytes, a filled ring, --format pcap", "%.0f ns", atMost(30),
 		r.drained(otherFile, shortSize, 1, nowhere, nsPacket), r.drained(copyingName, shortSize, 1, nowhere, nsPacket), copies)
 	for _, to := range []string{nowhere, inMemory} {
 		for rings := 1; rings <= 2; rings++ {
-			bounded(fmt.Sprintf("packets/s drained: 64 bytes, rings: %d, %s", rings, to), "%.2f M", least(14.88),
+			bounded(fmt.Sprintf("packets/s drained: 64 bytes, rings: %d, %s", rings, to), "%.2f M", atLeast(14.88),
 				r.drained(wholeName, shortSize, rings, to, pps)/1e6, r.drained(copyingName, shortSize, rings, to, pps)/1e6, copies)
 		}
 	}
 
-	// Output that accepts nothing for a while: no round may lose a packet.
+	// The output stalls for a second: no round may lose a packet.
 	for _, s := range stalls {
 		worst := math.NaN()
-		for _, packets := range r.values[stall(s.size)][lost] {
+		for _, packets := range r.values[stallName(s.size)][lost] {
 			worst = larger(worst, packets)
 		}
 		add(fmt.Sprintf("lost of %.1f Mpps of %d bytes, stall of %.0f s", s.rate/1e6, wireSize(s.size), stallTime.Seconds()),
-			"%.0f", most(0), worst)
+			"%.0f", atMost(0), worst)
 	}
 
 	// Two CPUs, skipped packets, counters and egress.
-	add("two CPUs, of twice one's, by BPF_PROG_RUN", "%.0f %%", least(80), 100*r.figure(twoCPUs(ring), scale))
+	add("two CPUs, of twice one's, by BPF_PROG_RUN", "%.0f %%", atLeast(80), 100*r.figure(twoCPUs(ring), scale))
 	for _, c := range []struct {
 		what, transport string
 		limit           float64
 	}{{sampleName, r.preferred(), 5}, {noMatchName, r.preferred(), 8}, {"stats", "", 15}, {"count", "", 15}} {
-		bounded(c.what+": added to XDP_DROP", "%.1f ns", most(c.limit),
+		bounded(c.what+": added to XDP_DROP", "%.1f ns", atMost(c.limit),
 			r.cost(c.what, c.transport, shortSize), r.cost(countName, "", shortSize), countsAlone)
 	}
 	for _, c := range []struct {
@@ -141,29 +134,29 @@ func (r *results) promises() (all []promise) {
 		limit   float64
 	}{{"", shortSize, 15}, {throughName, vxlanSize, 60}} {
 		without := r.cost(noMatchName+c.through, r.preferred(), c.size)
-		add("inner"+c.through+": added to a filter without", "%.1f ns", most(c.limit),
+		add("inner"+c.through+": added to a filter without", "%.1f ns", atMost(c.limit),
 			r.cost(innerName+c.through, r.preferred(), c.size)-without)
 	}
 	for _, transport := range transports {
-		add(transport+": kernel cost at egress, of that at ingress", "%.2f x", most(1.1),
+		add(transport+": kernel cost at egress, of that at ingress", "%.2f x", atMost(1.1),
 			r.cost(egressName, transport, shortSize)/r.cost(wholeName, transport, shortSize))
 	}
 	return all
 }
 
-// keeps is what unpaced traffic of the shortest frames keeps of its rate beside a tool.
+// keeps returns the part of its rate that unpaced traffic of the shortest frames keeps beside a tool.
 func (r *results) keeps(entrant string) float64 { return r.figure(unpaced(entrant, shortSize), keeps) }
 
 // dropTime returns the time that a packet of 64 bytes takes under XDP_DROP alone, in ns.
 func (r *results) dropTime() float64 { return 1e9 / r.rate(dropName, shortSize) }
 
-// added returns what a tool adds to dropTime at its highest rate without loss, in ns.
+// added returns the time that a tool adds to dropTime at its highest rate without loss, in ns.
 func (r *results) added(entrant string) float64 {
 	return r.dropTime() * (1/r.figure(lossless(entrant, shortSize), ofDrop) - 1)
 }
 
-// shareOf returns the percentage of XDP_DROP's rate that is left if XDP_DROP takes shareDrop and
-// something adds the given ns; NaN if that is less than nothing, because the machine was busy.
+// shareOf returns the percentage of XDP_DROP's rate that is left if XDP_DROP takes shareDrop and a
+// capture adds the given ns; NaN if that is negative, because the machine was busy.
 func shareOf(added float64) float64 {
 	if added <= 0 {
 		return math.NaN()
@@ -180,7 +173,7 @@ func (r *results) bestOther(size int) float64 {
 	return best
 }
 
-// larger returns the larger value; a known one, if there is one.
+// larger returns the larger value. A value that is NaN is ignored.
 func larger(a, b float64) float64 {
 	if math.IsNaN(a) || b > a {
 		return b
@@ -194,9 +187,9 @@ func (p promise) verdict() string {
 	switch {
 	case math.IsNaN(p.measured):
 		return noFigure
-	case p.limit.kept(p.measured):
+	case p.limit.isKeptBy(p.measured):
 		return "ok"
-	case !math.IsNaN(p.bound) && !p.limit.kept(p.bound):
+	case !math.IsNaN(p.bound) && !p.limit.isKeptBy(p.bound):
 		return "bound"
 	}
 	return "missed"
@@ -204,8 +197,8 @@ func (p promise) verdict() string {
 
 const promiseFormat = "%-6s %-47s %10s %9s%s %9s  %s\n"
 
-// printPromises prints the promises as a table, next to those of an earlier xdpcap; nil: there is
-// none.
+// printPromises prints the promises as a table, beside the figures of an earlier xdpcap unless
+// before is nil.
 func (r *results) printPromises(out io.Writer, before *results) {
 	var old []promise
 	title := ""
@@ -226,7 +219,7 @@ func (r *results) printPromises(out io.Writer, before *results) {
 		if old != nil {
 			was = fmt.Sprintf(" %9s", formatted(p.format, old[i].measured))
 		}
-		line(p.verdict(), p.what, p.limit.String()+fmt.Sprintf(p.format, p.limit.value), formatted(p.format, p.measured), was, bound, by)
+		line(p.verdict(), p.name, p.limit.sign+" "+fmt.Sprintf(p.format, p.limit.value), formatted(p.format, p.measured), was, bound, by)
 	}
 	fmt.Fprint(out, `
 bound: what this machine allows: a program or a thread that only copies, that only reads the clock

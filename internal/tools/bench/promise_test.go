@@ -22,7 +22,7 @@ func TestPromisesWithoutFigures(t *testing.T) {
 	t.Parallel()
 	for _, p := range (&results{}).promises() {
 		if p.verdict() != noFigure {
-			t.Errorf("%s: %s", p.what, p.verdict())
+			t.Errorf("%s: %s", p.name, p.verdict())
 		}
 	}
 }
@@ -35,8 +35,8 @@ func TestPromiseAlwaysLost(t *testing.T) {
 	r.set(lossless(sinkName(ring), longSize), pps, 0)
 	r.set(lossless(sinkName(ring), longSize), ofDrop, 0)
 	for _, p := range r.promises() {
-		if strings.HasPrefix(p.what, "--sink, 1518 bytes") && p.verdict() != "missed" {
-			t.Errorf("%s: %s", p.what, p.verdict())
+		if strings.HasPrefix(p.name, "--sink, 1518 bytes") && p.verdict() != "missed" {
+			t.Errorf("%s: %s", p.name, p.verdict())
 		}
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// The units of what is measured. A benchmark's iterations are packets or, of a program's cost,
+// The units of the measurements. A benchmark's iterations are packets or, of a program's cost,
 // runs.
 const (
 	pps         = "pps"       // packets per second
 	nsPacket    = "ns/packet" // CPU time
 	keeps       = "keeps"     // the part of its rate that traffic keeps beside a tool
-	captured    = "captured"  // the part of the packets that are wanted
+	captured    = "captured"  // the part of the packets that the filter and the sampling select
 	lost        = "lost"      // packets
 	ofDrop      = "of-drop"   // a rate, divided by that under XDP_DROP without a capture
 	bytesSecond = "B/s"       // of a TCP connection
@@ -89,7 +89,7 @@ func named(parts ...string) string { return strings.ReplaceAll(strings.Join(part
 
 func bytesOf(size int) string { return fmt.Sprintf("bytes=%d", wireSize(size)) }
 
-// measured makes a line. A value that is not known (NaN) is left out.
+// measured makes a line. A value that is NaN is left out.
 func measured(packets int, values ...benchfmt.Value) *benchfmt.Result {
 	r := &benchfmt.Result{Iters: packets}
 	for _, v := range values {
@@ -104,7 +104,7 @@ func measured(packets int, values ...benchfmt.Value) *benchfmt.Result {
 
 func of(x float64, unit string) benchfmt.Value { return benchfmt.Value{Value: x, Unit: unit} }
 
-// skip says why there is no line for a row, or for several: as go test does.
+// skip writes why a row, or several, have no line: in the form of go test.
 func (r *results) skip(name string, err error) {
 	fmt.Fprintf(r.out, "--- SKIP: %s: %s\n", name, oneLine(err.Error()))
 }
@@ -125,7 +125,7 @@ func (r *results) add(line *benchfmt.Result) {
 	}
 }
 
-// figure returns the median of what was measured, NaN if nothing was.
+// figure returns the median of the measured values, NaN without any.
 func (r *results) figure(name, unit string) float64 { return median(r.values[name][unit]) }
 
 func median(xs []float64) float64 {

@@ -48,29 +48,29 @@ type sizing struct {
 	reader float64 // filled, because a reader at its limit never waits; else live
 }
 
-// sizing returns the measured times for a frame size.
+// sizing returns the measured times at a frame size.
 func (r *results) sizing(size int) sizing {
 	transport := r.preferred()
 	sink, own, whole := sinkName(transport), ownName(transport), r.cost(wholeName, transport, size)
 	s := sizing{
 		drop:   1e9 / r.rate(dropName, size),
 		skip:   r.cost(sampleName, transport, shortSize),
-		live:   known(r.reader(sink, size), r.reader(own, size)),
+		live:   orElse(r.reader(sink, size), r.reader(own, size)),
 		filled: r.drained(wholeName, size, 2, nowhere, nsPacket),
 	}
-	s.reader = known(s.filled, s.live)
-	// If traffic was lost, its rate does not tell the cost of capturing it.
+	s.reader = orElse(s.filled, s.live)
+	// If packets were lost, the rate does not contain the whole cost of capturing.
 	if s.sink = s.drop / r.figure(unpaced(sink, size), keeps); r.figure(unpaced(sink, size), captured) < 1 {
 		s.sink = s.drop + whole
 	}
 	return s
 }
 
-// complete reports whether all is known that needs are computed from.
-func (s sizing) complete() bool { return !math.IsNaN(s.drop + s.sink + s.skip + s.reader) }
+// isComplete reports whether all times that needs are computed from were measured.
+func (s sizing) isComplete() bool { return !math.IsNaN(s.drop + s.sink + s.skip + s.reader) }
 
-// known returns the first value, or the second if that is unknown.
-func known(a, b float64) float64 {
+// orElse returns the first value, or the second if the first is NaN.
+func orElse(a, b float64) float64 {
 	if math.IsNaN(a) {
 		return b
 	}
@@ -103,10 +103,10 @@ func (s sizing) needs(gbits float64, bytes int, part float64) needs {
 	return n
 }
 
-// first returns the nearest limit, and how much of it is needed.
-func (n needs) first() (what string, part float64) {
+// nearestLimit returns the limit of which the largest part is needed, and that part.
+func (n needs) nearestLimit() (name string, part float64) {
 	for _, l := range []struct {
-		what string
+		name string
 		part float64
 	}{
 		{"reader", n.reader / 1},
@@ -115,14 +115,14 @@ func (n needs) first() (what string, part float64) {
 		{"output", n.output / mostOutput},
 	} {
 		if l.part > part {
-			what, part = l.what, l.part
+			name, part = l.name, l.part
 		}
 	}
-	return what, part
+	return name, part
 }
 
-// buffer returns the value of -B in MiB: one CPU's part of the rings, as a power of two, at least
-// the default.
+// buffer returns the value of -B in MiB: the part of the rings that one CPU needs, rounded up to a
+// power of two, at least the default.
 func (n needs) buffer() int {
 	each, mib := n.rings/math.Ceil(n.cpus)/(1<<20), ringBytes>>20
 	for float64(mib) < each {
@@ -155,14 +155,14 @@ func (r *results) printSizing(out io.Writer) {
 		for _, gbits := range []float64{10, 25, 100} {
 			for _, size := range sizes {
 				s, bytes := r.sizing(size), wireSize(size)
-				if !s.complete() {
+				if !s.isComplete() {
 					continue
 				}
 				n := s.needs(gbits, bytes, kind.part)
-				what, part := n.first()
+				limit, part := n.nearestLimit()
 				fmt.Fprintf(out, sizingFormat, fmt.Sprint(gbits), fmt.Sprint(bytes), fmt.Sprintf("%.2f", n.pps/1e6),
 					number(n.cpus), number(n.added), number(n.reader),
-					scaled(n.rings), room(n.buffer()), scaled(n.memory)+"/s", scaled(n.output)+"/s", what+" "+share(part))
+					scaled(n.rings), bufferFlag(n.buffer()), scaled(n.memory)+"/s", scaled(n.output)+"/s", limit+" "+share(part))
 			}
 		}
 	}
@@ -214,8 +214,8 @@ func (r *results) printRooms(out io.Writer) {
 // roomGain is how much more of the packets must be captured for larger rings to be recommended.
 const roomGain = 0.002
 
-// room prints a size of rings in the form of -B, or that no ring is that large.
-func room(mib int) string {
+// bufferFlag prints a size of rings in the form of -B; above the largest one, as ">256M".
+func bufferFlag(mib int) string {
 	if mib > mostRing {
 		return fmt.Sprintf(">%dM", mostRing)
 	}

@@ -42,7 +42,7 @@ func TestBuffer(t *testing.T) {
 	}{
 		{1e6, 0.3, "8M"}, {65e6, 0.3, "64M"}, {283e6, 9.3, "32M"}, {653e6, 3.02, "256M"}, {653e6, 0.5, ">256M"},
 	} {
-		if got := room((needs{rings: test.rings, cpus: test.cpus}).buffer()); got != test.want {
+		if got := bufferFlag((needs{rings: test.rings, cpus: test.cpus}).buffer()); got != test.want {
 			t.Errorf("%+v: -B %s, want %s", test, got, test.want)
 		}
 	}
@@ -78,14 +78,14 @@ func TestRooms(t *testing.T) {
 func TestSizingReader(t *testing.T) {
 	t.Parallel()
 	r := testResults(t)
-	if s := r.sizing(shortSize); !s.complete() || s.reader != 24 || s.live != 40 {
+	if s := r.sizing(shortSize); !s.isComplete() || s.reader != 24 || s.live != 40 {
 		t.Errorf("%+v", s)
 	}
 	delete(r.values, (&drainage{size: shortSize, rings: 2, to: nowhere}).benchmark(wholeName))
-	if s := r.sizing(shortSize); !s.complete() || s.reader != 40 {
+	if s := r.sizing(shortSize); !s.isComplete() || s.reader != 40 {
 		t.Errorf("%+v", s)
 	}
-	if s := r.sizing(smallSize); s.complete() {
+	if s := r.sizing(smallSize); s.isComplete() {
 		t.Errorf("%+v", s)
 	}
 }
@@ -101,7 +101,7 @@ func TestFirstLimit(t *testing.T) {
 		{needs{reader: 0.1, cpus: 128, memory: 30e9, output: 1e9}, "CPUs", 2},
 		{needs{reader: 0.1, cpus: 1, memory: 30e9, output: 5e9}, "output", 1},
 	} {
-		if what, part := test.needs.first(); what != test.want || part != test.part {
+		if what, part := test.needs.nearestLimit(); what != test.want || part != test.part {
 			t.Errorf("%+v: %s %g, want %s %g", test.needs, what, part, test.want, test.part)
 		}
 	}

@@ -15,24 +15,23 @@ import (
 )
 
 const (
-	// stallAfter is how long traffic runs before its output stalls, stallTime how long the output
-	// accepts nothing, and stallTraffic how long the traffic runs in all.
+	// stallAfter is how long traffic runs before its output stalls, stallTime how long the stall
+	// lasts, and stallTraffic how long the traffic runs in all.
 	stallAfter   = 700 * time.Millisecond
 	stallTime    = time.Second
 	stallTraffic = 2500 * time.Millisecond
 
-	// reachedPart is the part of the rate that must be reached; otherwise the traffic proves
-	// nothing.
+	// reachedPart is the part of the rate that must be reached for the result to count.
 	reachedPart = 0.95
 )
 
-// stalls are the rates at which nothing may be lost.
+// stalls are the rates at which no packet may be lost, in packets per second.
 var stalls = []struct {
 	size int
 	rate float64
 }{{shortSize, 1_500_000}, {longSize, 300_000}}
 
-func stall(size int) string { return named("Stall", bytesOf(size)) }
+func stallName(size int) string { return named("Stall", bytesOf(size)) }
 
 // measureStalls measures the loss of traffic into a pipe whose reader stops for a while.
 func (b *bench) measureStalls(t testnet.TB) {
@@ -41,14 +40,14 @@ func (b *bench) measureStalls(t testnet.TB) {
 	for _, s := range stalls {
 		for _, p := range b.programs {
 			tool := p.tool("stall", ring, xdp.Drop, "-i", rxName).to("-")
-			rows = append(rows, &row{name: stall(s.size), command: tool.commandLine(), of: p,
+			rows = append(rows, &row{name: stallName(s.size), command: tool.commandLine(), of: p,
 				measure: func(t testnet.TB) *benchfmt.Result { return n.stall(t, tool, s.size, s.rate) }})
 		}
 	}
 	b.measure(t.Context(), b.fewRounds, rows)
 }
 
-// stall sends once.
+// stall sends traffic once through a tool whose output stalls.
 func (n *network) stall(t testnet.TB, tool tool, size int, wanted float64) *benchfmt.Result {
 	from, to, err := os.Pipe()
 	testnet.Must(t, err)
@@ -81,8 +80,8 @@ func readAndStall(from *os.File, began time.Time) error {
 		return err
 	}
 	defer to.Close()
-	// More than the default of 64 KiB, so that the pipe is not what is measured. After an error the
-	// pipe keeps its size.
+	// More than the default of 64 KiB, because the size of the pipe is not to be measured. After an
+	// error the pipe keeps its size.
 	unix.FcntlInt(from.Fd(), unix.F_SETPIPE_SZ, 1<<20)
 	for stalled := false; ; {
 		if !stalled && time.Since(began) > stallAfter {
@@ -91,10 +90,10 @@ func readAndStall(from *os.File, began time.Time) error {
 		}
 		n, err := unix.Splice(int(from.Fd()), nil, int(to.Fd()), nil, 1<<20, 0)
 		if n == 0 && err == nil {
-			return nil // all of it
+			return nil // the end of the pipe
 		}
 		if err != nil && !errors.Is(err, unix.EINTR) {
-			return fmt.Errorf("take what it writes: %w", err)
+			return fmt.Errorf("read its output: %w", err)
 		}
 	}
 }

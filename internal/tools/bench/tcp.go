@@ -14,7 +14,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// tcpTime is how long a connection sends as much as it can.
+// tcpTime is how long a connection sends, as fast as it can.
 const tcpTime = 500 * time.Millisecond
 
 // Names of the rows of a TCP connection.
@@ -93,8 +93,8 @@ func (p *tcpPair) send(t testnet.TB) (rate float64) {
 	return float64(received) / took.Seconds()
 }
 
-// measureTCP measures what a TCP connection keeps of its rate beside a tool at the receiving
-// interface. Sender, receiver and tool share all CPUs, as on a host with containers. Before each
+// measureTCP measures the part of its rate that a TCP connection keeps beside a tool at the
+// receiving interface. Sender, receiver and tool share all CPUs, as on a host with containers. Before each
 // connection beside a tool there is one without.
 func (b *bench) measureTCP(t testnet.TB) {
 	none, beside := newTCPPair(t), newTCPPair(t)

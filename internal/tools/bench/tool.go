@@ -13,38 +13,39 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A tool is a capture program and how to run it: with its default options, writing whole packets to
-// nowhere, unless to says otherwise.
+// A tool is a capture program and how to run it: with its default options, and whole packets
+// written to nowhere. The method to changes the file.
 type tool struct {
 	name string
 	args []string // its command line
 
-	// verdict is what happens to a packet under the tool. The traffic without the tool is measured
-	// under an XDP program that only returns this verdict.
+	// verdict is the XDP verdict on packets beside the tool. The traffic without the tool is
+	// measured under an XDP program that only returns this verdict.
 	verdict xdp.Verdict
 
-	// onStack says that the tool captures in the kernel's stack and has no XDP program. An empty
-	// XDP program with the verdict is then attached, because the generator needs one.
+	// onStack: the tool captures in the kernel's stack and has no XDP program. An XDP program that
+	// only returns the verdict is then attached, because the generator needs one.
 	onStack bool
 
-	// selects says that the tool, an xdpcap, captures a part of the packets. What it then lost is
-	// by its own counts.
+	// selects: the tool is an xdpcap that captures a part of the packets. Its lost packets are then
+	// taken from its own counts.
 	selects bool
 
-	// ready is a part of what the tool prints once it captures.
+	// ready are words that the tool prints once it captures.
 	ready string
 
-	// handOver is the longest time until the tool has read a packet. tcpdump and its like see the
-	// last block of their ring only then, and lose it if they are ended earlier.
+	// handOver is the longest time until the tool has read a packet. The kernel hands the last
+	// block of a ring to tcpdump and its like only after that time, and they lose the block if they
+	// are ended earlier.
 	handOver time.Duration
 
 	file   string   // that it writes, and that is removed afterwards; "": nowhere
-	stdout *os.File // in place of what is looked at; nil: that
+	stdout *os.File // its standard output; nil: kept as the process's output
 
-	count *regexp.Regexp // finds the tool's own count in its output
+	count *regexp.Regexp // finds the tool's own count in its output; nil: it prints none
 }
 
-// closingCount is that of tcpdump and of those that print the same.
+// closingCount finds the count that tcpdump and xdpcap print at the end.
 var closingCount = regexp.MustCompile(`(?m)^(\d+) packets? captured`)
 
 // nowhere is the file that takes whatever is written to it.
@@ -96,7 +97,7 @@ func others() []tool {
 		{name: dumpcapName, args: []string{"dumpcap", "-i", rxName, "-q", "-w", nowhere}, onStack: true,
 			ready: "File: ", count: regexp.MustCompile(`Packets captured: (\d+)`)},
 		// -A, -N and -Q keep it from changing the machine's settings, -s from printing packets. It
-		// counts those that it has read.
+		// counts the packets that it has read.
 		{name: netsniffName, args: []string{"netsniff-ng", "--in", rxName, "--out", nowhere, "-s", "-A", "-N", "-Q"}, onStack: true,
 			ready: "Running!", count: regexp.MustCompile(`(\d+)\s+packets incoming`)},
 	}
@@ -110,22 +111,23 @@ func others() []tool {
 	return all
 }
 
-// pick returns those of the tools that have one of the names, in the order of these.
-func pick(all []tool, names ...string) (some []tool) {
+// pick returns the tools with these names, in the order of the names.
+func pick(all []tool, names ...string) (picked []tool) {
 	for _, name := range names {
 		for _, t := range all {
 			if t.name == name {
-				some = append(some, t)
+				picked = append(picked, t)
 			}
 		}
 	}
-	return some
+	return picked
 }
 
-// program is the tool's name without flags.
+// program returns the tool's name without flags.
 func (t tool) program() string { return filepath.Base(t.args[0]) }
 
-// commandLine is how a user would type it. A file has a new name each time, which is left out.
+// commandLine returns the tool's command line as a user would type it. The file's name differs in
+// each run, and is replaced by FILE.
 func (t tool) commandLine() string {
 	line := t.program() + " " + strings.Join(t.args[1:], " ")
 	if t.file != "" {
@@ -134,11 +136,11 @@ func (t tool) commandLine() string {
 	return line
 }
 
-// captured returns the tool's own count, which it finds in its output.
-func (t tool) captured(said string) (uint64, error) {
-	m := t.count.FindStringSubmatch(said)
+// captured returns the tool's own count of captured packets, from its output.
+func (t tool) captured(output string) (uint64, error) {
+	m := t.count.FindStringSubmatch(output)
 	if m == nil {
-		return 0, fmt.Errorf("no closing count in %q", said)
+		return 0, fmt.Errorf("no closing count in %q", output)
 	}
 	return strconv.ParseUint(m[1], 10, 64)
 }
