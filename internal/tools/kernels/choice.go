@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A choice is which rows of chosen.go are run, and which of their tests.
+// A choice selects rows of chosen.go, and tests in them.
 type choice struct {
 	quick bool
 	run   string // a regular expression, as go test -run takes it; "" = all
@@ -25,7 +25,7 @@ func (c choice) rows(k kernel) []row {
 	return slices.Concat(quick, more)
 }
 
-// tests returns what a kernel runs, by package in the order of the rows.
+// tests returns the tests for a kernel, by package in the order of the rows.
 func (c choice) tests(k kernel) (tests []test, err error) {
 	top, sub, isSub := strings.Cut(c.run, "/")
 	if isSub {

@@ -8,10 +8,10 @@ type row struct {
 }
 
 // quick are the tests that `make test` runs in both kernels at once, in less than three minutes:
-// each hook, transport and counter command, the verifier, and the privileges. More than 40 are too
-// many.
+// each hook, transport and counter command, the verifier, and the privileges. TestChosen accepts at
+// most 40.
 var quick = []row{
-	// What programs return, record and count, and where they are attached.
+	// The programs' return values, records and counts, and their hooks.
 	{pkg: "capture", tests: `TestEveryHook TestSetFilter TestRedirectedByTC TestProgram TestProgramLost TestInstructions TestTransports TestStackDrops`},
 	{pkg: "internal/meter", tests: `TestActions TestReasons TestProtocols TestLatencyTraced TestExceptions`},
 	{pkg: "internal/drops", tests: `TestLab`},
@@ -31,15 +31,15 @@ var quick = []row{
 	{pkg: "internal/systest/drops", tests: `TestDrops`},
 	{pkg: "internal/systest/counters", only: "6.1", tests: `TestCounterPrograms`},
 
-	// What a process may do, and what it has given up.
+	// A process's privileges, and how it drops them.
 	{pkg: "internal/privilege", tests: `TestEnter`},
 	{pkg: "internal/systest/privileges", tests: `TestUnprivileged TestUnprivilegedEgress TestCountersKeepTracing`},
 	{pkg: "internal/support", tests: `TestTracingAgrees`},
 }
 
-// quickOnARM64 are the tests of what depends on the architecture: the order in which a ring is
-// written and read, what the JIT compiles, tracers, the structures that programs and Go share, and
-// the numbers of the system calls that a capture gives up. `.ci/run` runs them, and a release all.
+// quickOnARM64 are the tests that depend on the architecture: on the order of loads and stores in a
+// ring, the JIT compiler, tracers, the structures that programs and Go share, and the numbers of
+// the system calls that a capture gives up. `.ci/run` runs them, and a release all.
 var quickOnARM64 = []row{
 	{pkg: "capture", tests: `TestTransports TestTracedHead TestProgramHeaders TestProgramLost
 		TestProgramSampleFlows TestProgramMaxRate TestProgramFilter`},
@@ -55,9 +55,9 @@ var quickOnARM64 = []row{
 	{pkg: "internal/privilege", tests: `TestEnter TestCalls TestCallArguments`},
 }
 
-// more are the tests that `make test-kernels` runs besides those of quick: all others whose result
-// can differ by kernel, and those that need what other machines may lack: fentry, two network cards
-// that are connected, a CPU that goes offline.
+// more are the tests that `make test-kernels` runs besides quick: all others whose result can differ
+// by kernel, and all that need something which many machines lack: fentry, two connected network
+// cards, a CPU that can go offline.
 var more = []row{
 	{pkg: "capture", tests: `TestAlarm TestAlarmUnsure TestSilence TestInterrupted TestImmediate TestFilling
 		TestOpenChoosesRingsAgain TestRingsLater TestLossWithoutRing TestLossAtEnd TestSecondSession

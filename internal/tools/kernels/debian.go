@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// A kernel is one of Debian's: the newest one that a package of a suite depends on.
+// A kernel is one of Debian's: the newest one on which a package of a suite depends.
 type kernel struct {
 	version string // as `make test-kernels KERNEL=` takes it
-	suite   string
+	suite   string // of Debian's archive
 	name    string // of the package
 	extra   bool   // tested on request only
 	arch    *architecture
@@ -35,7 +35,7 @@ var kernels = []kernel{
 	{"arm64", "bookworm-security", "linux-image-6.12-cloud-arm64", true, arm64},
 }
 
-// choose returns the kernels of these versions, or without versions those that are always tested.
+// choose returns the kernels of these versions; without versions, all that are not extra.
 func choose(versions []string) (chosen []kernel, err error) {
 	for _, v := range versions {
 		i := slices.IndexFunc(kernels, func(k kernel) bool { return k.version == v })
@@ -50,8 +50,9 @@ func choose(versions []string) (chosen []kernel, err error) {
 	return chosen, nil
 }
 
-// maySkip reports whether chosen tests may be skipped: where a kernel is tested on request, because
-// it may lack what they need. Those of arm64 has all, being the 6.12 of another architecture.
+// maySkip reports whether chosen tests may be skipped on this kernel: a kernel that is tested on
+// request may lack something that they need. The kernel for arm64 lacks nothing, because it has the
+// version of an always tested one.
 func (k kernel) maySkip() bool { return k.extra && k.arch != arm64 }
 
 func known() (versions []string) {
@@ -90,7 +91,7 @@ func (k kernel) get(ctx context.Context) error {
 	})
 }
 
-// partsIn returns the packages of a kernel among those that apt-cache lists: each has a line that
+// partsIn returns the packages of a kernel in a list of apt-cache depends: each has a line that
 // begins with its name.
 func partsIn(list string) (names []string) {
 	for line := range strings.Lines(list) {
@@ -101,8 +102,8 @@ func partsIn(list string) (names []string) {
 	return names
 }
 
-// unpackOnce makes a directory of the packages of a suite that download places into apt's
-// directory. Nothing is installed. It does nothing where an earlier run did that.
+// unpackOnce unpacks packages of a suite into the directory root, without installing them: those
+// that download has placed in apt's directory. If root exists, an earlier run has done so.
 func unpackOnce(ctx context.Context, root string, arch *architecture, suite string, download func(*apt) error) error {
 	if _, err := os.Stat(root); err == nil {
 		return nil
@@ -181,7 +182,7 @@ func (a *apt) run(name string, args ...string) (string, error) {
 	}, args...)...)
 }
 
-// output runs a program and returns what it prints. If it fails, the error has all that it printed.
+// output runs a program and returns its standard output. If it fails, the error has all its output.
 func output(ctx context.Context, dir, name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An event is a line of what the guest reports. Those of a test have the form of go test -json,
-// since Go's test2json makes them.
+// An event is a line of the guest's report. Events of a test have the form of go test -json, because
+// Go's test2json makes them.
 type event struct {
 	Action string
 	name
@@ -25,7 +25,7 @@ type event struct {
 // Actions of the guest's own events.
 const (
 	actionKernel = "kernel" // Output is the release of the kernel that runs
-	actionExit   = "exit"   // the tests of Package have ended; Output is why not well, Elapsed how long they took
+	actionExit   = "exit"   // the tests of Package have ended, after Elapsed; Output is their error
 	actionDone   = "done"   // the guest's last event; Output is its own error
 )
 
@@ -83,7 +83,7 @@ func runPlan() error {
 	}
 	report := json.NewEncoder(port)
 	report.Encode(event{Action: actionKernel, Output: unix.ByteSliceToString(system.Release[:])})
-	loopback := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Name: "lo"}} // tests reach servers of their own there
+	loopback := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Name: "lo"}} // tests start servers there
 	if err = errors.Join(loadModules(), netlink.LinkSetUp(loopback)); err == nil {
 		for _, t := range p.Tests {
 			begin := time.Now()
@@ -107,7 +107,7 @@ func text(err error) string {
 // loadModules loads the modules in the order of their names, so that each comes after its
 // dependencies.
 func loadModules() error {
-	// Else every namespace has a tunnel of each kind.
+	// Otherwise each new namespace gets a tunnel of each kind.
 	if err := os.WriteFile("/proc/sys/net/core/fb_tunnels_only_for_init_net", []byte("1"), 0); err != nil {
 		return err
 	}
@@ -124,15 +124,15 @@ func loadModules() error {
 	return nil
 }
 
-// packageLimit ends the tests of a package that hangs, so that they tell where. It is much longer
-// than they need, because a slow and busy machine takes several times as long.
+// packageLimit ends the tests of a package that hangs: the test binary then prints all goroutines.
+// It is much longer than the tests need, because a busy machine takes several times as long.
 const packageLimit = "50m"
 
-// atOnce is how many tests of a package run at once. They mostly wait, for the other one's
-// processor time too.
+// atOnce is how many tests of a package run at once. A test waits most of the time, and meanwhile
+// another one can use the processor.
 const atOnce = "2"
 
-// run runs the test binary in its directory, as go test does, and writes its events to the port.
+// run runs the test binary in its directory, like go test, and writes its events to the port.
 func (t test) run(port *os.File, kernel string) error {
 	dir := filepath.Join("/", sourceDir, t.Package)
 	cmd := exec.Command(filepath.Join(dir, testBinary),

@@ -20,7 +20,7 @@ nobody:x:65534:65534::/:/bin/sh
 tcpdump:x:100:100::/:/bin/sh
 `
 
-// writeInitramfs writes what the kernel starts from: what was built, the plan, the kernel's
+// writeInitramfs writes the kernel's first file system: the built programs, the plan, the kernel's
 // modules, the tools, and the testdata of each package beside its test binary.
 func (k kernel) writeInitramfs(ctx context.Context, path string, tests []test) error {
 	file, err := os.Create(path)
@@ -43,7 +43,7 @@ func (k kernel) writeInitramfs(ctx context.Context, path string, tests []test) e
 		return err
 	}
 	for i, m := range modules {
-		// The kernel loads them uncompressed. xz copies what is not compressed.
+		// guest.go loads them uncompressed. xz copies a file that is not compressed.
 		data, err := output(ctx, "", "xz", "--decompress", "--stdout", "--force", m)
 		if err != nil {
 			return err
@@ -65,8 +65,8 @@ type archive struct {
 	added map[string]bool
 }
 
-// add adds a file, and before it the directories above it, which the kernel does not make by
-// itself. Names are relative.
+// add adds a file, and before it the directories above it, which the kernel does not make. Names
+// are relative.
 func (a *archive) add(name string, mode cpio.FileMode, data []byte) {
 	if a.added[name] || a.err != nil {
 		return

@@ -1,11 +1,11 @@
-// Command kernels runs the tests that need a kernel in Debian's kernels: it
-// boots each under qemu's software emulation, from an initramfs that holds the
-// test binaries and this program, which is the first process there.
+// Command kernels runs the tests that depend on the kernel in Debian's kernels. It boots each kernel
+// under qemu's software emulation, from an initramfs with the test binaries and this program, which
+// is the first process there.
 //
 //	kernels [-quick] [-run REGEXP] [6.1 6.12 arm64 ...]
 //
-// chosen.go lists the tests. It runs from the root of the module, keeps what it made in bin, and
-// needs no root.
+// chosen.go lists the tests. The command is run from the root of the module, keeps its files in bin,
+// and needs no root.
 package main
 
 import (
@@ -23,13 +23,12 @@ import (
 )
 
 // workDir has a directory for each kernel: with the files of its package and, from the last run,
-// the output of the console and of the tests. `go list ./...` leaves out what begins with _: it
-// would fail when a directory is replaced while it looks, and `make test` does both at once.
+// the output of the console and of the tests. `go list ./...` ignores directories that begin with
+// _. Without that it would fail if a directory is replaced meanwhile: `make test` does both at once.
 const workDir = "bin/_linux"
 
-// kernelLimit ends a machine that hangs outside of a test: the tests of a package end by
-// packageLimit, and say where. It is longer than all packages together take on a slow and busy
-// machine.
+// kernelLimit ends a machine that hangs outside of a test; a test that hangs ends by packageLimit.
+// It is longer than all packages together take on a busy machine.
 const kernelLimit = 3 * time.Hour
 
 func main() {

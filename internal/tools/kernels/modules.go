@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// wanted are the modules of the interfaces that tests make, of the virtual machine's own
-// interfaces, for kernels without tcx of clsact, of the state of sockets, and of the queues, rules
-// and protocols that lose packets in tests. A module that is built into the kernel needs no
-// loading.
+// wanted are modules of interfaces that tests make, of the virtual machine's own interfaces, of
+// clsact (for kernels without tcx) and of the state of sockets; and of queues, rules and protocols
+// that lose packets in tests. A module that is built into the kernel needs no loading.
 var wanted = []string{"veth", "bridge", "bonding", "team", "vrf", "8021q", "macvlan", "tun", "dummy", "ifb", "vmxnet3",
 	"virtio_pci", "virtio_net",
 	"sch_ingress", "sch_tbf", "cls_bpf", "tcp_diag",
@@ -26,7 +25,7 @@ var optional = []string{"xsk_diag"}
 // modprobe of Debian's kmod find these; both are called by their full path, because /sbin is in
 // root's PATH only.
 func (k kernel) modules(ctx context.Context) (paths []string, err error) {
-	// Some packages have modules below usr/lib only: lib leads there, unless there is a lib, too.
+	// Some packages have modules below usr/lib only. The link fails if there is a lib, too.
 	os.Symlink("usr/lib", filepath.Join(k.root(), "lib"))
 	dirs, _ := filepath.Glob(filepath.Join(k.root(), "lib/modules/*"))
 	if len(dirs) != 1 {

@@ -13,9 +13,9 @@ import (
 )
 
 // bootLine skips the kernel's tests of its own ciphers and of its timer: on a busy machine too few
-// ticks come while it counts them, and the kernel gives up. The tests lie in a ramfs: a tmpfs would
-// have room for half of the memory that the initramfs leaves, which is not enough for what it has.
-// The first process is this program.
+// ticks come while it counts them, and the kernel gives up. The root is a ramfs: a tmpfs would have
+// room for half of the memory that the initramfs leaves, too little for the files. The first
+// process is this program.
 const bootLine = "quiet panic=-1 cryptomgr.notests no_timer_check rootfstype=ramfs rdinit=/bin/kernels"
 
 // command returns the command that runs the guest. There are two processors because tests send on
@@ -25,9 +25,9 @@ const bootLine = "quiet panic=-1 cryptomgr.notests no_timer_check rootfstype=ram
 // test binaries.
 //
 // Two pairs of network devices are connected by a hub each, for XDP in the driver of a card: see
-// testnet.MustCards. The driver vmxnet3 has page pools and XDP since Linux 6.6. The interfaces that
-// tests make, such as veth, have no page pools that the tracepoints see. Its devices keep no MAC
-// address that is set later.
+// testnet.MustCards. The driver vmxnet3 has XDP since Linux 6.6, and page pools with tracepoints,
+// which the interfaces that tests make, such as veth, lack. Its devices ignore a MAC address that
+// is set later.
 func (a *architecture) command(ctx context.Context, image, initramfs, console string) *exec.Cmd {
 	return exec.CommandContext(ctx, a.emulator, slices.Concat(a.processor, []string{
 		"-smp", "2", "-m", "2048",
@@ -76,7 +76,7 @@ func (k kernel) test(ctx context.Context, tests []test, limit time.Duration) (st
 	if err := errors.Join(r.read(stdout), cmd.Wait(), ctx.Err()); err != nil {
 		messages, _ := os.ReadFile(console)
 		return r.text.String(), fmt.Errorf("%w\n%sthe end of the report:\n%sthe end of the console, %s:\n%s",
-			err, &stderr, tail(r.rest()), console, tail(string(messages)))
+			err, &stderr, tail(r.unfinished()), console, tail(string(messages)))
 	}
 	busy := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	err = r.verdict(tests, k.maySkip(), time.Since(begin), busy)

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// A report is what a guest reports of its tests.
+// A report has the results of a guest's tests.
 type report struct {
-	version string
-	log     io.Writer       // all that the tests print
-	text    strings.Builder // what is printed
+	version string          // the kernel's, as in kernels
+	log     io.Writer       // gets the whole output of the tests
+	text    strings.Builder // for the user
 	release string          // of the kernel that runs
 	failed  []string        // packages
 
-	results []*result // in the order in which they began
+	results []*result // in the order in which the tests began
 	byName  map[name]*result
 }
 
@@ -42,7 +42,7 @@ func newReport(version string, log io.Writer) *report {
 	return &report{version: version, log: log, byName: make(map[name]*result)}
 }
 
-// read reads the events until the guest ends. It fails if the guest did not get to its end.
+// read reads the events until the guest's last one. It fails if that is missing.
 func (r *report) read(from io.Reader) error {
 	for d := json.NewDecoder(from); ; {
 		var e event
@@ -68,17 +68,17 @@ func (r *report) add(e event) {
 	case actionExit:
 		r.endPackage(e)
 	case "output":
-		r.of(e.name).output.WriteString(e.Output)
+		r.result(e.name).output.WriteString(e.Output)
 	case "pass", "fail", "skip":
 		if e.Test != "" { // the package's own result is how its program exits
-			of := r.of(e.name)
-			of.action, of.seconds = e.Action, e.Elapsed
+			test := r.result(e.name)
+			test.action, test.seconds = e.Action, e.Elapsed
 		}
 	}
 }
 
-// of returns the result of that name. It makes one where there is none.
-func (r *report) of(n name) *result {
+// result returns the result of that name, which it adds if it is new.
+func (r *report) result(n name) *result {
 	if r.byName[n] == nil {
 		r.byName[n] = &result{name: n}
 		r.results = append(r.results, r.byName[n])
@@ -86,7 +86,7 @@ func (r *report) of(n name) *result {
 	return r.byName[n]
 }
 
-// endPackage prints the package's line, as go test does, and before it the output of what failed.
+// endPackage prints the package's line, like go test, and before it the output of failed tests.
 func (r *report) endPackage(e event) {
 	verdict := "ok  "
 	if e.Output != "" {
@@ -99,23 +99,23 @@ func (r *report) endPackage(e event) {
 		}
 		fmt.Fprintln(&r.text, e.Output)
 	}
-	r.of(e.name).action = "pass" // it has ended, and its output was printed
+	r.result(e.name).action = "pass" // it has ended, and its output was printed
 	fmt.Fprintf(&r.text, "%s  Linux %s  %s  %.1fs  %s\n", verdict, r.version, e.Package, e.Elapsed, r.counts(e.Package))
 }
 
-// counts says how many tests of a package have had which result, without subtests; "" = of all.
+// counts returns the numbers of a package's tests by result, without subtests; "" = of all packages.
 func (r *report) counts(pkg string) string {
-	of := make(map[string]int)
+	n := make(map[string]int)
 	for _, t := range r.results {
 		if t.isTest() && (pkg == "" || t.Package == pkg) {
-			of[t.action]++
+			n[t.action]++
 		}
 	}
-	return fmt.Sprintf("%d passed, %d failed, %d skipped", of["pass"], of["fail"]+of[""], of["skip"])
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", n["pass"], n["fail"]+n[""], n["skip"])
 }
 
-// rest returns what was printed by tests that have not ended.
-func (r *report) rest() string {
+// unfinished returns the output of tests that have not ended.
+func (r *report) unfinished() string {
 	var all strings.Builder
 	for _, t := range r.results {
 		if t.action == "" {
@@ -125,11 +125,11 @@ func (r *report) rest() string {
 	return all.String()
 }
 
-// The slowest tests are named, so that somebody sees what to shorten.
+// The ten slowest tests of more than five seconds are printed: they are the ones to shorten.
 const slowSeconds, mostSlow = 5, 10
 
-// verdict prints the closing lines, and returns an error if a test failed or one of the chosen did
-// not run: it no longer exists, or was skipped and maySkip is false.
+// verdict prints the closing lines. It returns an error if a test failed, or if a chosen one did not
+// run: because it no longer exists, or was skipped and maySkip is false.
 func (r *report) verdict(chosen []test, maySkip bool, took, busy time.Duration) (err error) {
 	var slow []*result
 	for _, t := range r.results {
@@ -151,7 +151,7 @@ func (r *report) verdict(chosen []test, maySkip bool, took, busy time.Duration) 
 	var missing []string
 	for _, t := range chosen {
 		for _, test := range t.names {
-			if of := r.byName[name{t.Package, test}]; of == nil || of.action == "skip" && !maySkip {
+			if result := r.byName[name{t.Package, test}]; result == nil || result.action == "skip" && !maySkip {
 				missing = append(missing, t.Package+" "+test)
 			}
 		}
@@ -162,7 +162,7 @@ func (r *report) verdict(chosen []test, maySkip bool, took, busy time.Duration) 
 	return err
 }
 
-// reason returns the last line that a skipped test printed, which is why.
+// reason returns the last line of a skipped test's output, which is why it was skipped.
 func (t *result) reason() string {
 	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(t.output.String()), "\n")) {
 		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(line, "--- ") {

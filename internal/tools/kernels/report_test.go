@@ -147,7 +147,7 @@ func TestReportIncomplete(t *testing.T) {
 	} {
 		r := newReport("6.12", io.Discard)
 		checkError(t, test.err, r.read(strings.NewReader(test.input)))
-		if diff := cmp.Diff(test.rest, r.rest()); diff != "" {
+		if diff := cmp.Diff(test.rest, r.unfinished()); diff != "" {
 			t.Errorf("%q: rest: %s", test.input, diff)
 		}
 	}

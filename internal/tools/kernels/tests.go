@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 )
 
-// A plan is what the guest has to do; it is /plan.json in the initramfs.
+// A plan has the tests that the guest runs; it is /plan.json in the initramfs.
 type plan struct {
-	Kernel string // which of the kernels it is
+	Kernel string // its version, as in kernels
 	Report string // the device that takes the report
 	Tests  []test
 }
@@ -17,24 +17,24 @@ type plan struct {
 type test struct {
 	Package string // its directory, relative to the root of the module
 	Run     string // which tests, as go test -run takes it
-	names   []string
+	names   []string // of the tests
 }
 
-// Where things are in the guest.
+// Paths in the guest, below its root.
 const (
 	planFile   = "plan.json"
 	moduleDir  = "modules"
-	sourceDir  = "src"  // the root of the module, with nothing in it but tests and what they read
+	sourceDir  = "src"  // the root of the Go module, with only the tests and their testdata
 	testBinary = "test" // in the directory of its package
 )
 
-// built is the directory of what is built from this module. It lies as in the guest, and is the
-// same for all kernels of an architecture.
+// built returns the directory of the programs and tests that are built from this module. Its files
+// have the paths of the guest, and are the same for all kernels of an architecture.
 func (a *architecture) built() string { return filepath.Join(workDir, "built-"+a.name) }
 
-// build builds the programs of the guest: xdpcap, Go's test2json, which turns what tests print into
-// JSON, this one, and the test binaries of these packages. They are stripped of what only a
-// debugger reads, because they are copied into the guest's memory.
+// build builds the programs of the guest: xdpcap, this one, the test binaries of these packages, and
+// Go's test2json, which converts their output to JSON. They are stripped of data for debuggers,
+// because they are copied into the guest's memory.
 func (a *architecture) build(ctx context.Context, packages []string) error {
 	if err := os.RemoveAll(a.built()); err != nil {
 		return err
