@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -28,15 +27,8 @@ func MetricsURL(t *testing.T, p *Process) string {
 // Counting runs a counter command with its output in a file.
 func Counting(t *testing.T, pair *testnet.Pair, args ...string) (p *Process, output func() string) {
 	t.Helper()
-	file, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
-	testnet.Must(t, err)
-	t.Cleanup(func() { file.Close() })
-	p = Listening(t, pair.Rx, file, args...)
-	return p, func() string {
-		text, err := os.ReadFile(file.Name())
-		testnet.Must(t, err)
-		return string(text)
-	}
+	stdout := NewPipe(t)
+	return Listening(t, pair.Rx, stdout.In, args...), func() string { return stdout.Read(t) }
 }
 
 // LastObject decodes each line, rejects unknown keys, and returns the last object.
@@ -70,10 +62,9 @@ func Scrape(t *testing.T, pair *testnet.Pair, url string) (text string) {
 	return string(body)
 }
 
-// A pipe buffers a process's output.
+// A Pipe is a file that keeps a process's output.
 type Pipe struct {
-	In   *os.File
-	file string
+	In *os.File // the process's standard output
 }
 
 func NewPipe(t *testing.T) *Pipe {
@@ -81,12 +72,11 @@ func NewPipe(t *testing.T) *Pipe {
 	f, err := os.CreateTemp(t.TempDir(), "out")
 	testnet.Must(t, err)
 	t.Cleanup(func() { f.Close() })
-	return &Pipe{f, f.Name()}
+	return &Pipe{f}
 }
 
+// Read returns the output so far.
 func (p *Pipe) Read(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile(p.file)
-	testnet.Must(t, err)
-	return string(b)
+	return Contents(t, p.In.Name())
 }

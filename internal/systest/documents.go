@@ -57,13 +57,8 @@ var LinkTarget = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 // exist.
 func DeadLinks(t *testing.T, root, page string) (dead []string) {
 	t.Helper()
-	read := func(path string) string {
-		text, err := os.ReadFile(path)
-		testnet.Must(t, err)
-		return string(text)
-	}
 	path := filepath.Join(root, page)
-	for _, m := range LinkTarget.FindAllStringSubmatch(read(path), -1) {
+	for _, m := range LinkTarget.FindAllStringSubmatch(Contents(t, path), -1) {
 		file, anchor, hasAnchor := strings.Cut(m[1], "#")
 		to := path
 		if file != "" {
@@ -71,7 +66,7 @@ func DeadLinks(t *testing.T, root, page string) (dead []string) {
 		}
 		if info, err := os.Stat(to); err != nil || !info.Mode().IsRegular() {
 			dead = append(dead, m[1])
-		} else if hasAnchor && !slices.Contains(Headings(read(to)), anchor) {
+		} else if hasAnchor && !slices.Contains(Headings(Contents(t, to)), anchor) {
 			dead = append(dead, m[1])
 		}
 	}

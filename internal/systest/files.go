@@ -34,8 +34,7 @@ type Record struct {
 // OpenFile returns the bytes of a pcapng file, and a reader of its packets.
 func OpenFile(t *testing.T, path string) ([]byte, *pcapgo.NgReader) {
 	t.Helper()
-	file, err := os.ReadFile(path)
-	testnet.Must(t, err)
+	file := ReadBytes(t, path)
 	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
 	testnet.Must(t, err)
 	return file, r

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -262,15 +263,29 @@ func OutputOf(t *testing.T, tool string, args ...string) string {
 	return string(out)
 }
 
+// Run runs a command in a namespace, or in the test's if ns is nil, and returns its output and its
+// exit status.
+func Run(t *testing.T, ns *testnet.Namespace, cmd *exec.Cmd) (stdout, stderr string, status int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	start := cmd.Start
+	if ns != nil {
+		start = func() error { return ns.Start(cmd) }
+	}
+	testnet.Must(t, start())
+	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
 // Attached returns the names of the XDP programs on the pair's receiving interface.
 func Attached(t *testing.T, pair *testnet.Pair) string {
 	t.Helper()
-	var out bytes.Buffer
-	cmd := Command("interfaces")
-	cmd.Stdout = &out
-	testnet.Must(t, pair.Rx.Start(cmd))
-	testnet.Must(t, cmd.Wait())
-	for line := range strings.Lines(out.String()) {
+	table, err := RunIn(t, pair.Rx, Command("interfaces"))
+	testnet.Must(t, err)
+	for line := range strings.Lines(table) {
 		if f := strings.Fields(line); f[0] == pair.RxName && f[5] != "-" {
 			return f[5]
 		}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -66,15 +65,10 @@ func CheckEstimate(t *testing.T, what string, truth, estimate, low, high uint64)
 // RunRead runs xdpcap read, and returns its output and exit status.
 func RunRead(t *testing.T, stdin io.Reader, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
-	var out, errs bytes.Buffer
 	cmd := Command(append([]string{"read"}, args...)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &out, &errs
+	cmd.Stdin = stdin
 	cmd.Env = append(cmd.Env, "TZ=UTC")
-	err := cmd.Run()
-	if _, exit := err.(*exec.ExitError); err != nil && !exit {
-		t.Fatal(err)
-	}
-	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+	return Run(t, nil, cmd)
 }
 
 // MustRead returns the output of read, and fails on an error or any text on stderr.

@@ -14,23 +14,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// RunIn runs a command in a namespace, and returns its output.
+// RunIn runs a command in a namespace, and returns its standard output. If it fails, the error has
+// its standard error.
 func RunIn(t *testing.T, ns *testnet.Namespace, cmd *exec.Cmd) (string, error) {
 	t.Helper()
-	var stdout, stderr strings.Builder
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	testnet.Must(t, ns.Do(cmd.Start))
-	if err := cmd.Wait(); err != nil {
-		return stdout.String(), fmt.Errorf("%w: %s", err, stderr.String())
+	stdout, stderr, status := Run(t, ns, cmd)
+	if status != 0 {
+		return stdout, fmt.Errorf("exit status %d: %s", status, stderr)
 	}
-	return stdout.String(), nil
+	return stdout, nil
 }
 
 // Served returns the address at which a capture with --serve waits for clients.

@@ -1,9 +1,7 @@
 package systest
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,14 +27,8 @@ const Volume = 4_000_000
 // Probe runs the command in the receiving namespace.
 func Probe(t *testing.T, pair *testnet.Pair, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
-	var out, errs bytes.Buffer
-	cmd := Command(append([]string{"probe"}, args...)...)
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	testnet.Must(t, pair.Rx.Start(cmd))
-	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
-		t.Fatal(err)
-	}
-	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+	stdout, stderr, status = Run(t, pair.Rx, Command(append([]string{"probe"}, args...)...))
+	return status, stdout, stderr
 }
 
 type ProbeJSON struct {
@@ -74,9 +66,7 @@ func OwnerOf(t *testing.T, file string) int {
 
 func Contents(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	testnet.Must(t, err)
-	return string(text)
+	return string(ReadBytes(t, file))
 }
 
 // As runs a binary as the user somebody, who is in these groups and in a group of his own.
