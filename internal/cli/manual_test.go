@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/testfile"
 )
 
 // writtenPages are all pages as man --dir writes them, by the names of their files.
@@ -56,7 +55,7 @@ func TestManual(t *testing.T) {
 			if helpOf(t, append([]string{"man"}, of...)...) != string(text) {
 				t.Error("without --dir man prints something else")
 			}
-			shown, warnings := testfile.Formatted(t, text)
+			shown, warnings := formatted(t, text)
 			if warnings != "" {
 				t.Error(warnings)
 			}

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
+	"os/exec"
 	"strings"
 	"testing"
 
-	"github.com/xdpcap/xdpcap/internal/testfile"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // Text that has a meaning in roff is shown unchanged.
@@ -18,10 +20,21 @@ func TestRoff(t *testing.T) {
 		r.line(line)
 		r.macro("PP")
 	}
-	shown, warnings := testfile.Formatted(t, r.Bytes())
+	shown, warnings := formatted(t, r.Bytes())
 	for _, line := range lines {
 		if !strings.Contains(shown, line) {
 			t.Errorf("no %q in %s%s", line, shown, warnings)
 		}
 	}
+}
+
+// formatted returns a manual page as a terminal shows it, and the warnings of groff.
+func formatted(t *testing.T, text []byte) (shown, warnings string) {
+	t.Helper()
+	testnet.Require(t, "groff")
+	var out, errs bytes.Buffer
+	cmd := exec.Command("groff", "-man", "-Tascii", "-ww", "-P-cbou", "-rLL=100n")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), &out, &errs
+	testnet.Must(t, cmd.Run())
+	return out.String(), errs.String()
 }
