@@ -18,9 +18,7 @@ func updateLink(t *testing.T, pair *testnet.Pair) {
 	t.Helper()
 	l := systest.LinkAt(t, pair)
 	defer l.Close()
-	if err := l.Update(systest.LoadDropping(t)); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, l.Update(systest.LoadDropping(t)))
 }
 
 // replaceProgram detaches the program and attaches another one.
@@ -28,16 +26,13 @@ func replaceProgram(t *testing.T, pair *testnet.Pair) {
 	t.Helper()
 	systest.DetachLink(t, pair)
 	prog := systest.LoadDropping(t)
-	err := pair.Rx.Do(func() error {
+	testnet.Must(t, pair.Rx.Do(func() error {
 		l, err := link.AttachXDP(link.XDPOptions{Program: prog, Interface: pair.RxIndex, Flags: link.XDPDriverMode})
 		if err == nil {
 			t.Cleanup(func() { l.Close() })
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // A capture whose own program was detached from its interface ends with an error that reports it,
@@ -147,9 +142,7 @@ func TestDispatcherChanges(t *testing.T) {
 	first := testnet.MustDispatcher(t, pair)
 	names := testnet.DispatcherComponents
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--program", names[0]+","+names[1], "-w", os.DevNull, "--json", "--no-sandbox")
-	if err := first.Replace(1); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, first.Replace(1))
 	want := "xdpcap: rx0 is no longer captured: XDP program " + names[0] + " (id "
 	systest.WaitSaid(t, p, want)
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
@@ -169,9 +162,7 @@ func TestDispatcherHidden(t *testing.T) {
 	name := testnet.DispatcherComponents[1]
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--program", name, "-w", os.DevNull, "--json")
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
-	if err := d.Replace(1); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, d.Replace(1))
 	systest.CheckBlind(t, p, "rx0 is no longer captured: rx0 runs program with id ", "only CAP_SYS_ADMIN may see whether that still calls XDP program "+name+" (id ",
 		": start again, and add --no-sandbox to survive")
 	if s := systest.Account(t, p.Said()); s.Captured != 1 {
@@ -186,9 +177,7 @@ func TestHookMapSlotTaken(t *testing.T) {
 	target := systest.AttachTarget(t, pair, testnet.HookedFrags)
 	hook := systest.PinHook(t, target.Hook())
 	p := systest.Listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json")
-	if err := target.Hook().Put(uint32(xdp.Tx), target.Program()); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, target.Hook().Put(uint32(xdp.Tx), target.Program()))
 	systest.CheckBlind(t, p, hook+" is no longer captured: ", "slot tx holds program with id ")
 }
 

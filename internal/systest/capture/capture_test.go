@@ -183,9 +183,7 @@ func sendFromTwoCPUs(t *testing.T, pair *testnet.Pair, frames, second uint64) {
 	done := make(chan error, 2)
 	for cpu := range 2 {
 		g := testnet.MustGenerator(t, pair)
-		if err := g.SetSequence(uint64(cpu) * second); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, g.SetSequence(uint64(cpu)*second))
 		go func() {
 			_, err := g.Run(t.Context(), testnet.GeneratorOptions{
 				Frame: testnet.UDPFrame(64, 0), Count: frames, Rate: testnet.Rate(200_000), CPU: cpu,
@@ -194,9 +192,7 @@ func sendFromTwoCPUs(t *testing.T, pair *testnet.Pair, frames, second uint64) {
 		}()
 	}
 	for range 2 {
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, <-done)
 	}
 }
 
@@ -207,28 +203,20 @@ func TestPipe(t *testing.T) {
 	testnet.Require(t, "tcpdump")
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer r.Close()
 	tcpdump := exec.Command("tcpdump", "-nlr", "-", "-c", "5")
 	tcpdump.Stdin = r
 	lines, err := tcpdump.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tcpdump.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
+	testnet.Must(t, tcpdump.Start())
 	r.Close()
 	p := systest.Listening(t, pair.Rx, w, "-i", pair.RxName, "-w", "-", "--json")
 	w.Close()
 	sender := testnet.MustSender(t, pair)
 	buf := make([]byte, 4096)
 	for i := range 5 {
-		if err := sender.Send(testnet.UDPFrame(64, uint64(i))); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, sender.Send(testnet.UDPFrame(64, uint64(i))))
 		lines.(*os.File).SetReadDeadline(time.Now().Add(testnet.Patience))
 		if n, err := lines.Read(buf); err != nil {
 			t.Fatalf("packet %d: tcpdump printed %q, %v", i, buf[:n], err)
@@ -282,9 +270,7 @@ func TestOverload(t *testing.T) {
 	}
 	records, reader := systest.ReadFile(t, file)
 	ifi, err := reader.Interface(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	if uint64(len(records)) != s.Captured || ifi.Statistics.PacketsReceived != s.Seen {
 		t.Errorf("%d packets, statistics %+v, summary %+v", len(records), ifi.Statistics, s)
 	}
@@ -304,9 +290,7 @@ func TestOverload(t *testing.T) {
 	var dropped uint64
 	for _, f := range strings.Fields(systest.OutputOf(t, "tshark", "-r", file, "-T", "fields", "-e", "frame.drop_count")) {
 		n, err := strconv.ParseUint(f, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		dropped += n
 	}
 	if dropped != s.Lost {
@@ -327,9 +311,7 @@ func TestJumbo(t *testing.T) {
 		file := systest.TempFile(t)
 		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "-s", test.snapLen, "-c", "1")
 		frame := testnet.UDPFrame(9014, 7)
-		if err := testnet.MustSender(t, pair).Send(frame); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, testnet.MustSender(t, pair).Send(frame))
 		status, stderr := p.Wait()
 		notice := "xdpcap: snapshot length 262144: packets are truncated to 65412 bytes, the most that a record can hold\n"
 		if status != 0 || strings.Count(stderr, notice) != test.notices {
@@ -444,16 +426,13 @@ func TestSink(t *testing.T) {
 func listenIP(t *testing.T, pair *testnet.Pair) func() int64 {
 	t.Helper()
 	var fd int
-	err := pair.Rx.Do(func() (err error) {
+	testnet.Must(t, pair.Rx.Do(func() (err error) {
 		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, int(systest.Htons(unix.ETH_P_IP)))
 		if err == nil {
 			err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 16<<20)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return func() (n int64) {
 		testnet.WaitHandled(t) // the driver counts packets before the stack gets them
 		defer unix.Close(fd)

@@ -165,9 +165,7 @@ func TestNetworkCard(t *testing.T) {
 			p := systest.Listening(t, pair.Rx, nil, append([]string{"-i", "rx0", "-w", os.DevNull, "-c", "50", "--json"}, test.args...)...)
 			sender := testnet.MustSender(t, pair)
 			for range sent {
-				if err := sender.Send(testnet.TxToRx().UDP(1000, testnet.DropPort, make([]byte, 100))); err != nil {
-					t.Fatal(err)
-				}
+				testnet.Must(t, sender.Send(testnet.TxToRx().UDP(1000, testnet.DropPort, make([]byte, 100))))
 			}
 			// -c ends it. The driver processes its received packets before it detaches a program.
 			status, stderr := p.Wait()

@@ -67,9 +67,7 @@ func TestTimeNamespace(t *testing.T) {
 		events := strings.Count(out.Read(t), "\n")
 		for d := json.NewDecoder(strings.NewReader(out.Read(t))); d.More(); {
 			var l struct{ Time time.Time }
-			if err := d.Decode(&l); err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, d.Decode(&l))
 			checkTime(t, "an event", l.Time, before, after)
 		}
 		if events != packets {
@@ -86,9 +84,7 @@ func TestTimeNamespace(t *testing.T) {
 func setClock(t *testing.T, by time.Duration) {
 	t.Helper()
 	ts := unix.NsecToTimespec(time.Now().Add(by).UnixNano())
-	if err := unix.ClockSettime(unix.CLOCK_REALTIME, &ts); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, unix.ClockSettime(unix.CLOCK_REALTIME, &ts))
 }
 
 // After the wall clock was set, the next packet has the correct time. A clock that was set back is

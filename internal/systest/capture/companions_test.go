@@ -30,9 +30,7 @@ func fileStatistics(t *testing.T, path string) (all []pcapng.Statistics, counted
 	file := systest.ReadBytes(t, path)
 	for len(file) >= pcapng.HeaderSize {
 		n, _, err := pcapng.BlockLength(file[:pcapng.HeaderSize], false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		if n > len(file) {
 			break // a truncated file
 		}
@@ -289,9 +287,7 @@ func TestCompanionsAfterKill(t *testing.T) {
 					plain = dir + "/plain.pcapng"
 					var out bytes.Buffer
 					systest.Unpack(t, &out, systest.ReadBytes(t, file)) // up to where the file ends
-					if err := os.WriteFile(plain, out.Bytes(), 0o600); err != nil {
-						t.Fatal(err)
-					}
+					testnet.Must(t, os.WriteFile(plain, out.Bytes(), 0o600))
 				}
 				all, counted := fileStatistics(t, plain)
 				if len(all) == 0 {
@@ -420,9 +416,7 @@ func TestCompanionsAtEnd(t *testing.T) {
 				return s.Seen > 0
 			})
 			files, err := filepath.Glob(dir + "/out.pcapng*")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, err)
 			var most, received uint64
 			for _, file := range files {
 				statistics, counted := fileStatistics(t, file)

@@ -34,12 +34,8 @@ func startTcpdump(t *testing.T, pair *testnet.Pair) (end func() []systest.Record
 	file := filepath.Join(t.TempDir(), "tcpdump.pcap")
 	cmd := exec.Command("tcpdump", "-i", pair.RxName, "-w", file, "-s", "0", "--immediate-mode", "-U", "-Z", "root", "-B", "16384") // room for 256 packets
 	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := pair.Rx.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
+	testnet.Must(t, pair.Rx.Start(cmd))
 	said := make([]byte, 0, 4096)
 	for !bytes.Contains(said, []byte("listening on")) {
 		n, err := stderr.Read(said[len(said):cap(said)])
@@ -58,9 +54,7 @@ func startTcpdump(t *testing.T, pair *testnet.Pair) (end func() []systest.Record
 		})
 		cmd.Process.Signal(os.Interrupt)
 		io.Copy(io.Discard, stderr)
-		if err := cmd.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, cmd.Wait())
 		return readPcap(t, file)
 	}
 }
@@ -71,24 +65,18 @@ func converse(t *testing.T, pair *testnet.Pair) {
 	t.Helper()
 	address := &net.TCPAddr{IP: testnet.TxEndpoint.IPv4, Port: 9000}
 	var listener *net.TCPListener
-	err := pair.Tx.Do(func() (err error) {
+	testnet.Must(t, pair.Tx.Do(func() (err error) {
 		listener, err = net.ListenTCP("tcp", address)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	defer listener.Close()
 	answered := make(chan error, 1)
 	go func() { answered <- answer(listener) }()
 	var c *net.TCPConn
-	err = pair.Rx.Do(func() (err error) {
+	testnet.Must(t, pair.Rx.Do(func() (err error) {
 		c, err = net.DialTCP("tcp", nil, address)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	defer c.Close()
 	for size := 1; size <= 1400; size += 200 {
 		if _, err := c.Write(make([]byte, size)); err != nil {
@@ -101,15 +89,11 @@ func converse(t *testing.T, pair *testnet.Pair) {
 	if _, err := c.Write(make([]byte, 200_000)); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, c.CloseWrite())
 	if _, err := io.ReadAll(c); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-answered; err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, <-answered)
 	testnet.WaitFor(t, "the last segment to come", func() bool {
 		var table []byte
 		err := pair.Tx.Do(func() (err error) {
@@ -131,7 +115,7 @@ func TestUnfinishedChecksums(t *testing.T) {
 			lines := systest.NewPipe(t)
 			p := systest.Listening(t, pair.Rx, lines.In, "-i", pair.RxName, "-Q", "inout", "--at", at, "-vv", "--json")
 			converse(t, pair)
-			err := pair.Tx.Do(func() error {
+			testnet.Must(t, pair.Tx.Do(func() error {
 				c, err := net.Dial("udp", "192.0.2.2:9")
 				if err != nil {
 					return err
@@ -139,10 +123,7 @@ func TestUnfinishedChecksums(t *testing.T) {
 				defer c.Close()
 				_, err = c.Write([]byte("unfinished"))
 				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 			testnet.WaitFor(t, "the packets", func() bool {
 				return strings.Contains(lines.Read(t), "[unfinished udp cksum 0x")
 			})
@@ -251,9 +232,7 @@ func (d *directed) check(t *testing.T, said systest.Summary, all [2][][]byte) {
 	t.Helper()
 	var got [2][][]byte
 	files, err := filepath.Glob(filepath.Join(d.dir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	packets := uint64(0)
 	var last time.Time
 	for i, file := range files {
@@ -586,7 +565,7 @@ func TestKilledAtEgress(t *testing.T) {
 // might.
 func detachEgress(t *testing.T, pair *testnet.Pair) {
 	t.Helper()
-	err := pair.Rx.Do(func() error {
+	testnet.Must(t, pair.Rx.Do(func() error {
 		// Interfaces in other namespaces may have the same index.
 		attached, err := link.QueryPrograms(link.QueryOptions{Target: pair.RxIndex, Attach: ebpf.AttachTCXEgress})
 		if err != nil || len(attached.Programs) == 0 { // before Linux 6.6
@@ -605,10 +584,7 @@ func detachEgress(t *testing.T, pair *testnet.Pair) {
 		}
 		defer l.Close()
 		return l.Detach()
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // A capture reports it if its program at egress was detached. It goes on as long as it captures

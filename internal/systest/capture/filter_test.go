@@ -71,14 +71,10 @@ func datas(records []systest.Record) (data [][]byte) {
 func readPcap(t *testing.T, path string) []systest.Record {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer f.Close()
 	r, err := pcapgo.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	return recordsOf(r)
 }
 
@@ -191,9 +187,7 @@ func TestAccountOfEverything(t *testing.T) {
 	g, frame, sent := testnet.MustGenerator(t, pair), testnet.UDPFrame(100, 0), uint64(0)
 	testnet.WaitFor(t, "1000 captured packets", func() bool {
 		r, err := g.Run(t.Context(), testnet.GeneratorOptions{Frame: frame, Count: 300_000, Flows: 1000})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		sent += r.Sent
 		frame[29]++ // the source address
 		select {

@@ -51,9 +51,7 @@ func TestGiveWay(t *testing.T) {
 			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			target, err := testnet.NewTarget(testnet.Hooked)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, err)
 			t.Cleanup(func() { target.Close() })
 			file := systest.TempFile(t)
 			p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--at", "xdp", "--xdp-mode", test.mode, "--give-way", "-w", file, "--json", "-U")
@@ -142,16 +140,13 @@ func TestGiveWayToOthersOnly(t *testing.T) {
 	tells := testnet.ProbeFentry() == nil
 	if tells {
 		attempt(beside)
-		err := pair.Rx.Do(func() error {
+		testnet.Must(t, pair.Rx.Do(func() error {
 			bridge, err := netlink.LinkByName("br0")
 			if err == nil && netlink.LinkSetXdpFdWithFlags(bridge, -1, 0) == nil {
 				t.Error("the capture's program was detached")
 			}
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	// By the time that it captures this interface it has handled what came before.
 	testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "late0", TxName: "late-peer"})

@@ -54,9 +54,7 @@ func testHeadersOutputs(t *testing.T, transport string) {
 		t.Errorf("summary %+v", s)
 	}
 	rest, err := io.ReadAll(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	streamed = append(streamed, rest...)
 
 	check := func(where string, i, length int, data []byte) {
@@ -77,14 +75,10 @@ func testHeadersOutputs(t *testing.T, transport string) {
 	}
 	classic := systest.ReadBytes(t, two)
 	old, err := pcapgo.NewReader(bytes.NewReader(classic))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	for i := range frames {
 		data, ci, err := old.ReadPacketData()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		check(two, i, ci.Length, data)
 	}
 	lines := systest.ReadBytes(t, three)

@@ -89,9 +89,7 @@ func TestHookMapInUse(t *testing.T) {
 	hook := systest.PinHook(t, target.Hook())
 	killed := systest.Listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull)
 	var stub ebpf.ProgramID
-	if err := target.Hook().Lookup(uint32(0), &stub); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, target.Hook().Lookup(uint32(0), &stub))
 	program, maps := behindStub(t, stub)
 	killed.Cmd.Process.Kill()
 	<-killed.Done
@@ -107,9 +105,7 @@ func TestHookMapInUse(t *testing.T) {
 	}
 	checkSlots(t, target.Hook(), 0)
 
-	if err := target.Hook().Put(uint32(2), target.Program()); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, target.Hook().Put(uint32(2), target.Program()))
 	status, stderr := systest.Start(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull).Wait()
 	if status != 1 || !strings.Contains(stderr, "slot pass holds program hooked_target_frags (id ") {
 		t.Errorf("a slot in use: exit status %d: %s", status, stderr)
@@ -175,9 +171,7 @@ func TestHookMapOwners(t *testing.T) {
 func newHookOwner(t *testing.T, spec *ebpf.ProgramSpec, slots uint32) (*ebpf.Map, *ebpf.Program) {
 	t.Helper()
 	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: slots})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	t.Cleanup(func() { m.Close() })
 	spec.Instructions = asm.Instructions{
 		asm.LoadMapPtr(asm.R2, m.FD()),
@@ -187,9 +181,7 @@ func newHookOwner(t *testing.T, spec *ebpf.ProgramSpec, slots uint32) (*ebpf.Map
 		asm.Return(),
 	}
 	owner, err := ebpf.NewProgram(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	t.Cleanup(func() { owner.Close() })
 	return m, owner
 }
@@ -201,9 +193,7 @@ func TestHookMapElsewhere(t *testing.T) {
 	m, _ := newHookOwner(t, &ebpf.ProgramSpec{Type: ebpf.XDP}, 5)
 	other, _ := newHookOwner(t, &ebpf.ProgramSpec{Type: ebpf.XDP}, 5)
 	hook := systest.PinHook(t, m)
-	if err := other.Pin(hook + "2"); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, other.Pin(hook+"2"))
 	first := systest.Listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json")
 	beside := systest.Listening(t, pair.Rx, nil, "--hook", hook+"2", "-w", os.DevNull, "--json")
 	status, stderr := systest.Start(t, pair.Tx, nil, "--hook", hook, "-w", os.DevNull).Wait()
@@ -235,13 +225,9 @@ func behindStub(t *testing.T, stub ebpf.ProgramID) (id ebpf.ProgramID, maps []eb
 		t.Fatalf("program %d has %d maps, a stub has one; %v", stub, len(arrays), err)
 	}
 	array, err := ebpf.NewMapFromID(arrays[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer array.Close()
-	if err := array.Lookup(uint32(0), &id); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, array.Lookup(uint32(0), &id))
 	if maps, err = systest.MapsOf(id); err != nil {
 		t.Fatal(err)
 	}

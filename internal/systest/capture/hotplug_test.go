@@ -35,16 +35,12 @@ func TestCPUComesOnline(t *testing.T) {
 func testCPUComesOnline(t *testing.T, lost bool, args ...string) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	sender := testnet.MustSender(t, pair)
-	if err := os.WriteFile(cpu1, []byte("0"), 0); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(cpu1, []byte("0"), 0))
 	t.Cleanup(func() { os.WriteFile(cpu1, []byte("1"), 0) })
 	file := systest.TempFile(t)
 	p := systest.Listening(t, pair.Rx, nil, append(args, "-i", pair.RxName, "-w", file, "-U", "--json")...)
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
-	if err := os.WriteFile(cpu1, []byte("1"), 0); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(cpu1, []byte("1"), 0))
 	send := func() { sendOnCPU1(t, pair, sender, 1) }
 	if lost {
 		const notice = "packets on a CPU that has come online are lost: this process may no longer open perf events (CPU 1); " +
@@ -76,9 +72,7 @@ func testCPUComesOnline(t *testing.T, lost bool, args ...string) {
 func sendOnCPU1(t *testing.T, pair *testnet.Pair, sender *testnet.Sender, number uint64) {
 	t.Helper()
 	before := testnet.MustStats(t, pair)
-	if err := machine.Quiet(1, func() error { return sender.Send(testnet.UDPFrame(64, number)) }); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, machine.Quiet(1, func() error { return sender.Send(testnet.UDPFrame(64, number)) }))
 	testnet.WaitArrived(t, pair, before, 1)
 }
 
@@ -109,9 +103,7 @@ func TestCPUGoesAndComesBack(t *testing.T) {
 			send(each)
 			t.Cleanup(func() { os.WriteFile(cpu1, []byte("1"), 0) })
 			for _, state := range []string{"0", "1"} {
-				if err := os.WriteFile(cpu1, []byte(state), 0); err != nil {
-					t.Fatal(err)
-				}
+				testnet.Must(t, os.WriteFile(cpu1, []byte(state), 0))
 			}
 			send(each)
 			testnet.WaitFor(t, "a packet on the CPU that has come back", func() bool {

@@ -27,9 +27,7 @@ func TestLiveAccounts(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			l := listenSmall(t, pair.Rx)
 			pipe, stdout, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, err)
 			defer pipe.Close()
 			place := map[string]string{"file": systest.TempFile(t), "pipe": "-", "stream": "tcp://" + l.Addr().String()}
 			args := []string{"-i", pair.RxName, "-B", "4M", "--serve", "127.0.0.1:0", "--listen", "127.0.0.1:0", "--json"}
@@ -39,9 +37,7 @@ func TestLiveAccounts(t *testing.T) {
 			p := systest.Listening(t, pair.Rx, stdout, args...)
 			stdout.Close()
 			conn, err := l.AcceptTCP()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, err)
 			defer conn.Close()
 
 			const size = 1400
@@ -71,9 +67,7 @@ func TestLiveAccounts(t *testing.T) {
 			})
 			held := func() int { // bytes in the pipe
 				n, err := unix.IoctlGetInt(int(pipe.Fd()), unix.TIOCINQ)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testnet.Must(t, err)
 				return n
 			}
 			testnet.WaitFor(t, "the pipe to be full", func() bool {

@@ -60,9 +60,7 @@ func TestLossIsSaid(t *testing.T) {
 func slowReader(t *testing.T) (w *os.File, hurry func()) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	hurried := make(chan struct{})
 	go func() {
 		defer r.Close()

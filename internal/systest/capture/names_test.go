@@ -92,9 +92,7 @@ func named(t *testing.T, pid int) string {
 		t.Cleanup(func() { os.Remove(path) })
 		err = unix.Mount(fmt.Sprintf("/proc/%d/ns/net", pid), path, "", unix.MS_BIND, "")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	t.Cleanup(func() { unix.Unmount(path, unix.MNT_DETACH) })
 	return filepath.Base(path)
 }

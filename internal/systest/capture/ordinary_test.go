@@ -68,7 +68,7 @@ func sendingSide(t *testing.T, pair *testnet.Pair, vlan int) string {
 	if vlan == 0 {
 		return pair.TxName
 	}
-	err := pair.Tx.Do(func() error {
+	testnet.Must(t, pair.Tx.Do(func() error {
 		l := &netlink.Vlan{LinkAttrs: netlink.LinkAttrs{Name: "vlan", ParentIndex: pair.TxIndex}, VlanId: vlan}
 		address, err := netlink.ParseAddr(testnet.TxEndpoint.IPv4.String() + "/24")
 		if err != nil {
@@ -76,10 +76,7 @@ func sendingSide(t *testing.T, pair *testnet.Pair, vlan int) string {
 		}
 		tx := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: pair.TxIndex}}
 		return errors.Join(netlink.LinkAdd(l), netlink.AddrDel(tx, address), netlink.AddrAdd(l, address), netlink.LinkSetUp(l))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return "vlan"
 }
 

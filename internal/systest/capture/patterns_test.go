@@ -21,14 +21,11 @@ import (
 // hasProgram reports whether an XDP program is attached to an interface.
 func hasProgram(t *testing.T, ns *testnet.Namespace, name string) (has bool) {
 	t.Helper()
-	err := ns.Do(func() error {
+	testnet.Must(t, ns.Do(func() error {
 		l, err := netlink.LinkByName(name)
 		has = err == nil && l.Attrs().Xdp != nil && l.Attrs().Xdp.Attached
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return has
 }
 
@@ -184,9 +181,7 @@ func TestPatternsTraced(t *testing.T) {
 	file := systest.TempFile(t)
 	p := systest.Listening(t, pair.Rx, nil, "-i", "rx*", "-w", file, "--json", "-U")
 	testnet.Send(t, pair, testnet.UDPFrame(100, 0))
-	if err := target.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, target.Close())
 	systest.WaitSaid(t, p, "rx0 has come and is captured, too: rx0@ingress")
 	testnet.Send(t, pair, testnet.UDPFrame(100, 1))
 	testnet.WaitFor(t, "the end of the source that has gone", func() bool { return strings.Contains(blocksOf(t, file), "statistics0") })
@@ -209,7 +204,7 @@ func TestPatternsBelow(t *testing.T) {
 	testnet.Uppers[1].MustAdd(t, pair) // br0
 	addPort := func(name string) {
 		t.Helper()
-		err := pair.Rx.Do(func() error {
+		testnet.Must(t, pair.Rx.Do(func() error {
 			bridge, err := netlink.LinkByName("br0")
 			if err != nil {
 				return err
@@ -218,10 +213,7 @@ func TestPatternsBelow(t *testing.T) {
 			attrs.Name, attrs.MasterIndex = name, bridge.Attrs().Index
 			port := &netlink.Veth{LinkAttrs: attrs, PeerName: name + "-peer"}
 			return errors.Join(netlink.LinkAdd(port), netlink.LinkSetUp(port))
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	captured := func(port, said string, p *systest.Process) {
 		t.Helper()
@@ -260,9 +252,7 @@ func TestAnyAbove(t *testing.T) {
 			// the file does not show whether the last frame has arrived.
 			sender := testnet.MustSender(t, pair)
 			for range packets {
-				if err := sender.Send(frame); err != nil {
-					t.Fatal(err)
-				}
+				testnet.Must(t, sender.Send(frame))
 			}
 			testnet.WaitHandled(t)
 			testnet.WaitFor(t, "the packets", func() bool { return strings.Count(blocksOf(t, file), "packet") >= 2*packets })

@@ -169,9 +169,7 @@ func flood(t *testing.T, g *testnet.Generator, o testnet.GeneratorOptions) (stop
 	return func() uint64 {
 		t.Helper()
 		cancel()
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, <-done)
 		return r.Sent
 	}
 }

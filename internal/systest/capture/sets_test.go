@@ -23,9 +23,7 @@ func setName() string { return fmt.Sprintf("t%08x", rand.Uint32()) }
 
 func writeSet(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // set runs the command set, and returns what it prints.
@@ -55,9 +53,7 @@ func reloadDirectory(t *testing.T) string {
 	t.Helper()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // xdpcap would inherit that it is ignored
 	dir := systest.DirectoryFor(t, 0)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.Chmod(dir, 0o755))
 	return dir
 }
 
@@ -106,9 +102,7 @@ func TestSetChanges(t *testing.T) {
 
 	// An editor replaces a file by another one.
 	writeSet(t, list+".new", "192.0.2.1\n2001:db8::9\n")
-	if err := os.Rename(list+".new", list); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.Rename(list+".new", list))
 	p.Cmd.Process.Signal(syscall.SIGHUP)
 	systest.WaitSaid(t, p, "read "+list+" again: 1 added, 2 deleted")
 	send() // 4
@@ -147,18 +141,14 @@ func TestSetPinned(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 4, ValueSize: 8, MaxEntries: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer m.Close()
 	pin := systest.PinHook(t, m)
 	file := systest.TempFile(t)
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json", "--filter-set", "theirs="+pin, "ip src host in @theirs")
 	testnet.Send(t, pair, testnet.UDPFrame(64, 1))
 	systest.CountsOf(t, p, 1)
-	if err := m.Put([]byte{192, 0, 2, 1}, uint64(0)); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, m.Put([]byte{192, 0, 2, 1}, uint64(0)))
 	testnet.Send(t, pair, testnet.UDPFrame(64, 2))
 	systest.CountsOf(t, p, 2)
 	p.Interrupt()

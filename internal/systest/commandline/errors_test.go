@@ -29,9 +29,7 @@ func TestErrors(t *testing.T) {
 	systest.AddLink(t, pair, &netlink.Tuntap{LinkAttrs: systest.Attrs("tun0"), Mode: netlink.TUNTAP_MODE_TUN})
 	systest.AddPair(t, pair, "busy0", 1, 1)
 	v, err := testnet.AttachReceiver(pair.Rx, "busy0", xdp.Pass, testnet.ReceiverOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer v.Close()
 	systest.AddPair(t, pair, "few0", 1, 4)
 	dir := t.TempDir()
@@ -110,9 +108,7 @@ func TestErrors(t *testing.T) {
 
 	// An older file stays as it was.
 	file := systest.TempFile(t)
-	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(file, []byte("precious"), 0o600))
 	systest.Start(t, pair.Rx, nil, "-i", "nosuch", "-w", file).Wait()
 	if text := systest.Contents(t, file); text != "precious" {
 		t.Errorf("the file is %q now", text)
@@ -125,9 +121,7 @@ func TestTracingRefused(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Pass, testnet.ReceiverOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	status, stderr := systest.Start(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull).Wait()
 	if status != 1 || !strings.Contains(stderr, "xdpcap: XDP program receiver (id ") || !strings.Contains(stderr, "has no BTF") {
 		t.Errorf("without BTF: exit status %d: %s", status, stderr)
@@ -152,9 +146,7 @@ func TestTracingRefused(t *testing.T) {
 	if status != 1 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "this kernel refuses fentry") {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
-	if err := testnet.MustSender(t, pair).Send(testnet.UDPFrame(64, 0)); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, testnet.MustSender(t, pair).Send(testnet.UDPFrame(64, 0)))
 	testnet.WaitFor(t, "the target to count on", func() bool { return systest.Verdicts(t, target)[xdp.Pass] == 1 })
 }
 
@@ -163,16 +155,13 @@ func TestGenericFallback(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	systest.AddLink(t, pair, &netlink.Bridge{LinkAttrs: systest.Attrs("bridge0")})
-	err := pair.Rx.Do(func() error {
+	testnet.Must(t, pair.Rx.Do(func() error {
 		l, err := netlink.LinkByName("bridge0")
 		if err == nil {
 			err = netlink.LinkSetUp(l)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	p := systest.Listening(t, pair.Rx, nil, "-i", "bridge0", "-w", os.DevNull, "--json")
 	stderr := p.Interrupt()
 	if !strings.Contains(stderr, "driver bridge of bridge0 has no native XDP: using generic mode") {
@@ -240,9 +229,7 @@ func TestWithoutJIT(t *testing.T) {
 	const jit, remedy = "/proc/sys/net/core/bpf_jit_enable", "sysctl net.core.bpf_jit_enable=1"
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	t.Cleanup(func() { os.WriteFile(jit, []byte("1"), 0) })
-	if err := os.WriteFile(jit, []byte("0"), 0); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(jit, []byte("0"), 0))
 	for _, transport := range []string{"perf", "ring"} {
 		status, stderr := systest.Start(t, pair.Rx, nil, "-i", pair.RxName, "--transport", transport).Wait()
 		if status != 1 || !strings.HasSuffix(stderr, ": "+remedy+"\n") || strings.Count(stderr, "\n") != 1 {

@@ -129,9 +129,7 @@ type fifo struct {
 func newFifo(t *testing.T) fifo {
 	t.Helper()
 	f := fifo{t, filepath.Join(t.TempDir(), "fifo")}
-	if err := unix.Mkfifo(f.path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, unix.Mkfifo(f.path, 0o600))
 	return f
 }
 
@@ -235,9 +233,7 @@ trigger = lost
 post = 1
 snapshot-length = 50
 `, "DIR", dir)), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	f := newFifo(t)
 	cmd := systest.Command("--capture", "--extcap-interface", "xdpcap-"+pair.RxName, "--fifo", f.path)
 	cmd.Env = append(cmd.Env, systest.SettingsFileVariable+"="+settings)
@@ -273,9 +269,7 @@ func newWireshark(t *testing.T) wireshark {
 		if err == nil {
 			err = os.Symlink(systest.XdpcapPath, filepath.Join(dir, "xdpcap"))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 	}
 	return w
 }
@@ -303,9 +297,7 @@ func TestTsharkCaptures(t *testing.T) {
 	cmd := w.tshark("-i", "xdpcap-"+pair.RxName, "-f", "udp", "-w", file, "-c", strconv.Itoa(frames),
 		"-o", "extcap.xdpcap_rx0.snapshotlength:64", "-o", "extcap.xdpcap_rx0.extcapcapturefilter:greater 150")
 	cmd.Stderr = &out
-	if err := pair.Rx.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, pair.Rx.Start(cmd))
 	waitAttached(t, pair)
 	for i := range uint64(frames) { // tshark waits for all of them
 		testnet.Send(t, pair, testnet.UDPFrame(100, i), testnet.TxToRx().ARPRequest(), testnet.UDPFrame(200, i))
@@ -340,9 +332,7 @@ func TestTsharkPrivileges(t *testing.T) {
 	}
 	for _, dir := range []string{".config", ".local/lib"} {
 		link := filepath.Join(w.home, dir, "wireshark/extcap/xdpcap")
-		if err := errors.Join(os.Remove(link), os.Symlink(binary, link)); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, errors.Join(os.Remove(link), os.Symlink(binary, link)))
 	}
 	for dir := w.home; dir != os.TempDir() && len(dir) > 1; dir = filepath.Dir(dir) {
 		os.Chmod(dir, 0o755)
@@ -353,9 +343,7 @@ func TestTsharkPrivileges(t *testing.T) {
 	os.Chmod(cmd.Env[len(cmd.Env)-1][len("TMPDIR="):], 0o777)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	if err := pair.Rx.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, pair.Rx.Start(cmd))
 	began := time.Now()
 	cmd.Wait()
 	for _, want := range []string{"missing privileges: CAP_BPF", "setcap cap_bpf,cap_net_admin", "sudo chgrp wireshark /",
@@ -384,9 +372,7 @@ func TestExtcapVerdicts(t *testing.T) {
 	cmd := w.tshark("-i", f.path, "-c", strconv.Itoa(2*len(systest.Answers)), "-T", "fields", "-e", "udp.dstport", "-e", "frame.verdict.ebpf_xdp")
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
-	if err := pair.Rx.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, pair.Rx.Start(cmd))
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	t.Cleanup(func() { cmd.Process.Kill() })
@@ -432,14 +418,10 @@ func TestWiresharkProfile(t *testing.T) {
 	if err == nil {
 		err = os.CopyFS(filepath.Join(profiles, "xdpcap"), os.DirFS("../../../contrib/wireshark/xdpcap"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	path := systest.TempFile(t)
 	f, err := file.Open(path, file.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	src := capture.Source{Name: "eth0", Hook: capture.Exit, Target: capture.Program{ID: 7, Name: "lb"}}
 	packets := []capture.Packet{{Facts: &capture.Facts{Queue: 3, ID: 1 << 40, Verdict: capture.Pass}}, {Facts: &capture.Facts{Verdict: capture.Drop, ID: 5, Dropped: 12}}, {Facts: &capture.Facts{Verdict: capture.Drop, ID: 6}}, {Facts: &capture.Facts{Verdict: capture.Redirect, To: 7, ID: 7}}, {Source: 1, Facts: &capture.Facts{ID: 8, Reason: 3, Location: 9}}}
 	accounts := capture.Accounts{{Seen: 16, Lost: 12, Captured: 4}, {Seen: 1, Captured: 1}}
@@ -455,9 +437,7 @@ func TestWiresharkProfile(t *testing.T) {
 		err = errors.Join(err, f.Write(packets[i:i+1]))
 	}
 	_, failed := f.End(accounts)
-	if err := errors.Join(err, failed); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, errors.Join(err, failed))
 
 	shown := func(args ...string) []string {
 		cmd := w.tshark(append([]string{"-C", "xdpcap", "-nr", path}, args...)...)

@@ -37,9 +37,7 @@ func TestProbe(t *testing.T) {
 	systest.CheckDetached(t, pair)
 
 	v, err := testnet.AttachReceiver(pair.Rx, pair.RxName, xdp.Pass, testnet.ReceiverOptions{Count: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer v.Close()
 	status, stdout, stderr = systest.Probe(t, pair, "-i", pair.RxName, "--json")
 	busy := decodeProbe(t, stdout)

@@ -23,9 +23,7 @@ func withFileCapabilities(t *testing.T, capabilities ...int) string {
 	dir := systest.DirectoryFor(t, 0)
 	path := filepath.Join(dir, "xdpcap")
 	text, err := os.ReadFile(systest.XdpcapPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	set := uint64(0)
 	for _, c := range capabilities {
 		set |= 1 << c
@@ -38,9 +36,7 @@ func withFileCapabilities(t *testing.T, capabilities ...int) string {
 	for _, err := range []error{
 		os.Chmod(dir, 0o755), os.WriteFile(path, text, 0o755), unix.Setxattr(path, "security.capability", attribute, 0),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 	}
 	return path
 }
@@ -65,9 +61,7 @@ func TestSettingsOfCapableBinary(t *testing.T) {
 	testnet.RequireRoot(t)
 	path := withFileCapabilities(t, unix.CAP_NET_ADMIN)
 	file := filepath.Join(filepath.Dir(path), "settings")
-	if err := os.WriteFile(file, []byte("interval = soon\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(file, []byte("interval = soon\n"), 0o644))
 	out, status := asSomebody(t, path, []string{"XDPCAP_COUNT=x", systest.SettingsFileVariable + "=" + file}, "config")
 	for _, variable := range []string{"XDPCAP_COUNT", systest.SettingsFileVariable} {
 		if want := "xdpcap: " + variable + " is ignored, because xdpcap has capabilities that its caller lacks: give flags instead\n"; !strings.Contains(out, want) {

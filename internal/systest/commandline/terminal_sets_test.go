@@ -22,25 +22,17 @@ func TestTerminalClosedWithSets(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := filepath.Join(dir, "list")
-	if err := os.WriteFile(list, []byte("192.0.2.1\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(list, []byte("192.0.2.1\n"), 0o644))
 	shown := newTerminal(t)
 	pids := filepath.Join(t.TempDir(), "pid")
 	wait := shown.run(t, pair.Rx, `echo $$ >`+pids+`; exec "$@"`,
 		"-i", "rx0", "-w", file, "--filter-set", "a="+list, "host in @a")
 	testnet.WaitFor(t, "the capture", func() bool { return strings.Contains(shown.String(), "listening on") })
 	text, err := os.ReadFile(pids)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
+	testnet.Must(t, syscall.Kill(pid, syscall.SIGHUP))
 	testnet.WaitFor(t, "the file to be read", func() bool { return strings.Contains(shown.String(), "again: 0 added, 0 deleted") })
 	testnet.Send(t, pair, testnet.UDPFrame(64, 1))
 	testnet.WaitFor(t, "the packet", func() bool { return systest.FileSize(file) > 0 })

@@ -28,18 +28,12 @@ type terminal struct {
 func newTerminal(t *testing.T) *terminal {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	t.Cleanup(func() { master.Close() })
 	fd := int(master.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
 	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	term := &terminal{keys: master, done: make(chan struct{})}
 	if term.side, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
 		t.Fatal(err)
@@ -74,9 +68,7 @@ func (term *terminal) run(t *testing.T, ns *testnet.Namespace, script string, ar
 	cmd.Env = all.Env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = term.side, term.side, term.side
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := ns.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, ns.Start(cmd))
 	term.side.Close()
 	t.Cleanup(func() { cmd.Process.Kill() })
 	return func() {

@@ -95,9 +95,7 @@ func (term *terminal) waitFor(t *testing.T, want string) {
 // resize changes the size of the window.
 func (term *terminal) resize(t *testing.T, columns, rows uint16) {
 	t.Helper()
-	if err := unix.IoctlSetWinsize(int(term.keys.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows}); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, unix.IoctlSetWinsize(int(term.keys.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows}))
 }
 
 // startTop runs top in a directory of its own. The returned function waits for its end, and checks

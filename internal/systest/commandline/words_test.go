@@ -52,9 +52,7 @@ func TestNoCommandLine(t *testing.T) {
 func TestVersionOfChanges(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("../../../packaging/version.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	for headings, want := range map[string]string{
 		"## 0.1.0 (2026-11-22)\n":                                    "0.1.0-dev\n",
 		"## 0.2.0\n\n## 0.1.0 (2026-11-22)\n":                        "0.2.0-dev\n",
@@ -63,12 +61,8 @@ func TestVersionOfChanges(t *testing.T) {
 		tree := t.TempDir()
 		for name, text := range map[string]string{"packaging/version.sh": string(script), "CHANGELOG.md": "# Changes\n\n" + headings} {
 			path := filepath.Join(tree, name)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			testnet.Must(t, os.WriteFile(path, []byte(text), 0o755))
 		}
 		cmd := exec.Command(filepath.Join(tree, "packaging/version.sh"))
 		cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(tree)) // no repository above

@@ -18,9 +18,7 @@ import (
 func TestCountFilter(t *testing.T) {
 	t.Parallel()
 	expression := filepath.Join(t.TempDir(), "expression")
-	if err := os.WriteFile(expression, []byte("udp # and nothing else\nport 9999\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(expression, []byte("udp # and nothing else\nport 9999\n"), 0o644))
 	program := filepath.Join(t.TempDir(), "program")
 	if err := os.WriteFile(program, []byte("1\n6 0 0 0\n"), 0o644); err != nil { // matches no packet
 		t.Fatal(err)
@@ -73,9 +71,7 @@ func TestCountFilterErrors(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"-d tcp port 443", "-dd -Q out icmp", "-d --ebpf udp"} {
 		want, err := systest.Command(strings.Fields(args)...).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		got, err := systest.Command(append([]string{"count"}, strings.Fields(args)...)...).Output()
 		if err != nil || string(got) != string(want) {
 			t.Errorf("%s: %v: %s, want %s", args, err, got, want)

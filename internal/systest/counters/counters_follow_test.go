@@ -36,24 +36,18 @@ func TestCountersFollow(t *testing.T) {
 	systest.SendRound(t, pair)
 
 	second, err := testnet.NewTarget(testnet.Rewriting)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer second.Close()
 	at := systest.LinkAt(t, pair)
 	defer at.Close()
-	if err := at.Update(second.Program()); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, at.Update(second.Program()))
 	for _, p := range processes {
 		systest.WaitSaid(t, p, fmt.Sprintf("xdpcap: rx0 runs rewriting_target_program (id %s) instead of rewriting_target_program (id %s): ",
 			systest.ProgramID(t, second), systest.ProgramID(t, first)))
 	}
 	systest.SendRound(t, pair)
 
-	if err := at.Detach(); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, at.Detach())
 	exporter := len(processes) - 1
 	left := fmt.Sprintf("xdpcap: rewriting_target_program (id %s) does not run on rx0 any more: rx0 runs no XDP program", systest.ProgramID(t, second))
 	for i, p := range processes[:exporter] {
@@ -83,9 +77,7 @@ func TestCountersFollow(t *testing.T) {
 		at, err = link.AttachXDP(link.XDPOptions{Program: systest.LoadDropping(t), Interface: pair.RxIndex, Flags: link.XDPDriverMode})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	systest.WaitSaid(t, p, "has no BTF") // and so cannot be traced
 	at.Close()
 	third := systest.AttachTarget(t, pair, testnet.Rewriting)
@@ -106,9 +98,7 @@ func TestCountersDispatcherChanges(t *testing.T) {
 	d := testnet.MustDispatcher(t, pair)
 	names := testnet.DispatcherComponents
 	id, err := d.ID(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	run := func(args ...string) (*systest.Process, func() string) {
 		return systest.Counting(t, pair, append(args, "-i", pair.RxName, "--interval", "1h", "--json")...)
 	}
@@ -116,9 +106,7 @@ func TestCountersDispatcherChanges(t *testing.T) {
 	leaves, leavesOutput := run("count", "--program", fmt.Sprint(id))
 	stays, staysOutput := run("stats", "--program", names[1])
 	testnet.Send(t, pair, testnet.UDPFrame(100, 0))
-	if err := d.Replace(1); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, d.Replace(1))
 	const notice = "xdpcap: rx0 runs xdp_dispatcher (id "
 	systest.WaitSaid(t, whole, notice)
 	status, stderr := leaves.Wait()
@@ -153,15 +141,11 @@ func TestCounterPrograms(t *testing.T) {
 	var all []string
 	for i, name := range names {
 		id, err := d.ID(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		all = append(all, fmt.Sprintf("%s (id %d)", name, id))
 	}
 	last, err := d.ID(len(names) - 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	run := func(args ...string) func() string {
 		p, output := systest.Counting(t, pair, append(args, "-i", pair.RxName, "--interval", "1s", "--json")...)
 		return func() string { p.Interrupt(); return output() }
@@ -217,9 +201,7 @@ func TestFlowVerdicts(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target := systest.AttachTarget(t, pair, testnet.Rewriting)
 	program, err := xdp.Identify(target.Program())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	run := func(args ...string) func() string {
 		p, output := systest.Counting(t, pair, append([]string{"count", "-i", pair.RxName, "-q", "--json", "--sizes"}, args...)...)
 		return func() string { p.Interrupt(); return output() }
@@ -294,9 +276,7 @@ func TestCounterPatterns(t *testing.T) {
 	systest.CheckDetached(t, pair)
 
 	file, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer file.Close()
 	p = systest.Start(t, pair.Rx, file, "latency", "--kernel-stats", "-i", "any", "--interval", "50ms")
 	testnet.WaitFor(t, "the beginning", func() bool { return strings.Contains(p.Said(), "no XDP program to count yet: waiting for one") })

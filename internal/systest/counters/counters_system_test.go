@@ -194,19 +194,15 @@ func TestIdleConnections(t *testing.T) {
 	pid := p.Cmd.Process.Pid
 	descriptors := func() int {
 		all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		return len(all)
 	}
 	before := descriptors()
 	few := unix.Rlimit{Cur: 64, Max: 64}
-	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &few, nil); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &few, nil))
 	url := systest.MetricsURL(t, p)
 	host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
-	err := pair.Rx.Do(func() error {
+	testnet.Must(t, pair.Rx.Do(func() error {
 		for range 100 {
 			conn, err := net.Dial("tcp", host)
 			if err != nil {
@@ -215,10 +211,7 @@ func TestIdleConnections(t *testing.T) {
 			t.Cleanup(func() { conn.Close() })
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if text := systest.Scrape(t, pair, url); !strings.Contains(text, "xdpcap_verdict_packets_total") {
 		t.Error(text)
 	}
@@ -246,9 +239,7 @@ func TestSeveralInterfaces(t *testing.T) {
 	}
 	for _, name := range []string{"rx0", "second0"} {
 		receiver, err := testnet.AttachReceiver(pair.Rx, name, xdp.Pass, testnet.ReceiverOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		t.Cleanup(func() { receiver.Close() })
 	}
 	for _, command := range []string{"count -Q out", "latency --kernel-stats", "monitor", "drops"} {

@@ -25,9 +25,7 @@ func TestMonitor(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	receiver := testnet.MustReceiver(t, pair, xdp.Aborted, testnet.ReceiverOptions{Count: true})
 	id, err := receiver.ID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	tables, objects := systest.NewPipe(t), systest.NewPipe(t)
 	p := systest.Listening(t, pair.Rx, tables.In, "monitor", "-i", pair.RxName, "-v", "--interval", "100ms")
 	q := systest.Listening(t, pair.Rx, objects.In, "monitor", "--program", fmt.Sprint(id), "-i", pair.RxName, "--json")
@@ -106,25 +104,18 @@ func TestMonitorFollows(t *testing.T) {
 			AttachType:   ebpf.AttachXDP,
 			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Aborted)), asm.Return()},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		t.Cleanup(func() { prog.Close() })
 		p, err := xdp.Identify(prog)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		return prog, p
 	}
 	prog, first := load()
 	var at link.Link
-	err := pair.Rx.Do(func() (err error) {
+	testnet.Must(t, pair.Rx.Do(func() (err error) {
 		at, err = link.AttachXDP(link.XDPOptions{Program: prog, Interface: pair.RxIndex, Flags: link.XDPDriverMode})
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	defer at.Close()
 	byName, nameOutput := systest.Counting(t, pair, "monitor", "--program", name, "--interval", "1h", "--json")
 	here, hereOutput := systest.Counting(t, pair, "monitor", "--program", name, "-i", pair.RxName, "--interval", "1h", "--json")
@@ -132,9 +123,7 @@ func TestMonitorFollows(t *testing.T) {
 	testnet.Send(t, pair, testnet.UDPFrame(100, 0), testnet.UDPFrame(100, 1), testnet.UDPFrame(100, 2))
 
 	next, second := load()
-	if err := at.Update(next); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, at.Update(next))
 	for _, p := range []*systest.Process{byName, here} {
 		systest.WaitSaid(t, p, fmt.Sprintf("xdpcap: %v has replaced %v: now counting its events\n", second, first))
 	}
@@ -143,9 +132,7 @@ func TestMonitorFollows(t *testing.T) {
 		t.Errorf("exit status %d: %s", status, stderr)
 	}
 	testnet.Send(t, pair, testnet.UDPFrame(100, 3), testnet.UDPFrame(100, 4))
-	if err := at.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, at.Close())
 	for _, p := range []*systest.Process{byName, here} {
 		status, stderr := p.Wait()
 		if want := fmt.Sprintf("xdpcap: %v does not run any more: ", second); status != 1 || !strings.Contains(stderr, want) {

@@ -22,9 +22,7 @@ func TestReplayMeasure(t *testing.T) {
 	testnet.RequireRoot(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target, err := testnet.NewTarget(testnet.Rewriting)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer target.Close()
 	dropped := testnet.UDPFrame(64, 0)
 	dropped[36], dropped[37] = 0, testnet.DropPort
@@ -38,9 +36,7 @@ func TestReplayMeasure(t *testing.T) {
 		t.Errorf("without --yes the program ran: %v", got)
 	}
 	out, err := systest.RunIn(t, pair.Rx, systest.Command(append(args, "--yes")...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	r := systest.LastObject[systest.ProgramReport](t, out)
 	if drop, pass := r.Verdicts["drop"], r.Verdicts["pass"]; len(r.Verdicts) != 2 || drop.Packets != 2 || drop.Ns == nil || pass.Packets != 1 ||
 		pass.Changed != 1 || pass.Ns != nil || r.Total.Packets != 3 || r.More {
@@ -62,24 +58,18 @@ func TestReplay(t *testing.T) {
 	file, dir := writeCapture(t, dropped, other, dropped), t.TempDir()
 	object, rules, after := filepath.Join(dir, "target.o"), filepath.Join(dir, "rules"), filepath.Join(dir, "after.pcapng")
 	for name, text := range map[string]string{object: string(testnet.TargetObject()), rules: "udp port 9, drop\nnot port 9, tx\n"} {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 	program := object + ":" + string(testnet.Rewriting)
 	out, err := os.Create(filepath.Join(dir, "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer out.Close()
 	p := systest.Start(t, pair.Rx, out, "replay", "--program", program, "--against", object+":"+string(testnet.Hooked),
 		"--expect", rules, "--ingress", pair.RxName, "-w", after, "--json", file)
 	status, stderr := p.Wait()
 	systest.OneLine(t, status, stderr, "--expect "+rules+", line 2: not port 9, tx: 1 of 1 packets got another verdict: first packet 2, of ", "got pass")
 	text, err := os.ReadFile(out.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	r := systest.LastObject[systest.ReplayReport](t, string(text))
 	if r.Total.Packets != 3 || r.Total.Changed != 1 || r.Verdicts["drop"].Packets != 2 || r.Compared != 3 || r.Different != 1 {
 		t.Errorf("%+v", r)
@@ -103,22 +93,14 @@ func TestReplay(t *testing.T) {
 func writeCapture(t *testing.T, packets ...[]byte) string {
 	t.Helper()
 	f, err := os.Create(systest.TempFile(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer f.Close()
 	w, err := pcapgo.NewNgWriter(f, layers.LinkTypeEthernet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	for _, p := range packets {
 		info := gopacket.CaptureInfo{Timestamp: time.Unix(1, 0), CaptureLength: len(p), Length: len(p)}
-		if err := w.WritePacket(info, p); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, w.WritePacket(info, p))
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, w.Flush())
 	return f.Name()
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testfile"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // The list in docs/internals/command-line.md has every flag of every command, and no other. Flags
@@ -158,9 +159,7 @@ func TestDocumentedLineKeys(t *testing.T) {
 	t.Parallel()
 	line := systest.LineWithAllKeys()
 	var keys map[string]any
-	if err := json.Unmarshal(line, &keys); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, json.Unmarshal(line, &keys))
 	got := slices.Sorted(maps.Keys(keys))
 	if diff := cmp.Diff(testfile.List(t, "docs/json.md", "## Keys of --json")["line"], got); diff != "" {
 		t.Errorf("docs/json.md (-) and a line (+) differ: %s", diff)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/internal/testfile"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
 )
@@ -94,9 +95,7 @@ func testsOf(t *testing.T) map[string]bool {
 			continue
 		}
 		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		for _, m := range declaration.FindAllSubmatch(content, -1) {
 			tests[string(m[1])] = true
 		}
@@ -108,7 +107,7 @@ func testsOf(t *testing.T) map[string]bool {
 func sourcesOf(t *testing.T) string {
 	t.Helper()
 	var paths strings.Builder
-	err := filepath.WalkDir("../../..", func(path string, d os.DirEntry, err error) error {
+	testnet.Must(t, filepath.WalkDir("../../..", func(path string, d os.DirEntry, err error) error {
 		if d != nil && d.IsDir() && (d.Name() == ".git" || d.Name() == "bin") {
 			return filepath.SkipDir
 		}
@@ -119,9 +118,6 @@ func sourcesOf(t *testing.T) string {
 			paths.WriteString(path + "\n")
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return paths.String()
 }

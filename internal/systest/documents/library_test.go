@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A program of another module that imports the packages does not get the dependencies of the
@@ -14,9 +16,7 @@ import (
 func TestLibraryNeeds(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	dir := t.TempDir()
 	var imports strings.Builder
 	for _, name := range []string{"capture", "capture/file", "capture/recorder", "capture/stream", "filter", "filter/ebpf"} {
@@ -27,9 +27,7 @@ func TestLibraryNeeds(t *testing.T) {
 			"replace github.com/xdpcap/xdpcap => " + root + "\n",
 		"main.go": "package main\n\n" + imports.String() + "\nfunc main() {}\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	// most modules are in the cache already, because this one needs them
 	run := exec.Command("go", "list", "-mod=mod", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".")
@@ -37,15 +35,11 @@ func TestLibraryNeeds(t *testing.T) {
 	run.Env = append(os.Environ(), "GOSUMDB=off", "GOFLAGS=", "GOWORK=off")
 	run.Stderr = os.Stderr
 	compiled, err := run.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	found := map[string]string{"the program": string(compiled)}
 	for _, name := range []string{"go.mod", "go.sum"} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		found[name] = string(text)
 	}
 	for where, text := range found {

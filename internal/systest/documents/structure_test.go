@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xdpcap/xdpcap/internal/testfile"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A part is a package of the project: its files without tests and generated ones, with their
@@ -31,7 +32,7 @@ func parts(t *testing.T) map[string]*part {
 	t.Helper()
 	const module = "github.com/xdpcap/xdpcap/"
 	root, all := filepath.Join("..", "..", ".."), make(map[string]*part)
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	testnet.Must(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(root, path)
 		switch {
 		case err != nil:
@@ -65,10 +66,7 @@ func parts(t *testing.T) map[string]*part {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 
@@ -138,18 +136,14 @@ func TestPackageSizes(t *testing.T) {
 func TestProgramNames(t *testing.T) {
 	t.Parallel()
 	sources, err := filepath.Glob("../../../bpf/*.c")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	program, found := regexp.MustCompile(`\nSEC\("[a-z_.]+(/\w+)?"\)\nint (?:BPF_PROG\()?(\w+)`), 0
 	for _, source := range sources {
 		if filepath.Base(source) == "generator.c" {
 			continue // for tests
 		}
 		text, err := os.ReadFile(source)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		for _, m := range program.FindAllStringSubmatch(string(text), -1) {
 			if found++; !strings.HasPrefix(m[2], "xdpcap_") || len(m[2]) > 15 {
 				t.Errorf("%s: program %s", source, m[2])

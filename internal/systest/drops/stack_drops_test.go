@@ -197,9 +197,7 @@ func TestStackDropsSFlow(t *testing.T) {
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--drops", "-w", "sflow://"+live.Address, "-w", file, "--json", "udp and dst net 192.0.2.0/24")
 	sender := testnet.MustSender(t, pair)
 	for _, f := range frames {
-		if err := sender.Send(f); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, sender.Send(f))
 	}
 	testnet.WaitHandled(t)
 	s := systest.Account(t, p.Interrupt())

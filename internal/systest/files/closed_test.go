@@ -89,9 +89,7 @@ func TestStreamsClosed(t *testing.T) {
 func unreadable(t *testing.T, pair *testnet.Pair, args string) *systest.Process {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	t.Cleanup(func() { r.Close(); w.Close() })
 	w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 	if _, err := w.Write(make([]byte, 1<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -99,9 +97,7 @@ func unreadable(t *testing.T, pair *testnet.Pair, args string) *systest.Process 
 	}
 	p := &systest.Process{T: t, Cmd: systest.Command(strings.Fields(args)...), Done: make(chan struct{})}
 	p.Cmd.Stderr = w
-	if err := pair.Rx.Start(p.Cmd); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, pair.Rx.Start(p.Cmd))
 	go func() {
 		p.Cmd.Wait()
 		close(p.Done)

@@ -155,9 +155,7 @@ func samplerOf(t *testing.T, pair *testnet.Pair) (id ebpf.ProgramID, maps []ebpf
 func packetBlocks(t *testing.T, file string) (n int) {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	const head, enhancedPacket = 8, 6 // a block's type and length; the type of a packet's block
 	for len(data) >= head {
 		length := int(binary.LittleEndian.Uint32(data[4:]))

@@ -19,9 +19,7 @@ import (
 func mustFifo(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, unix.Mkfifo(path, 0o600))
 	return path
 }
 
@@ -117,9 +115,7 @@ func TestCommandHangs(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	script := filepath.Join(t.TempDir(), "hangs")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec sleep 30 >/dev/null 2>&1 3>&-\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(script, []byte("#!/bin/sh\nexec sleep 30 >/dev/null 2>&1 3>&-\n"), 0o700))
 	var arrived uint64
 	p := spared(func() *systest.Process {
 		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", systest.TempFile(t), "-C", "100k", "-z", script, "--json")
@@ -150,14 +146,10 @@ func TestPrintFilesUnread(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer full.Close()
 	paused, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer paused.Close()
 	defer w.Close()
 	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 4096); err != nil {

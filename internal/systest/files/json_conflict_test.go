@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // The file of --json must not be a file of the capture, by any path. Its contents stay unchanged.
@@ -22,9 +23,7 @@ func TestJSONConflict(t *testing.T) {
 		os.Symlink("new.pcapng", in("dangling")),
 		os.Symlink(dir, in("here")),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	for _, test := range []struct {
 		args     string
 		conflict bool

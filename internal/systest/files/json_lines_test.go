@@ -25,17 +25,13 @@ func TestJSONLines(t *testing.T) {
 	dir := t.TempDir()
 	file, lines := filepath.Join(dir, "out.pcapng"), filepath.Join(dir, "lines")
 	stdout, err := os.Create(lines)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	p := systest.Listening(t, pair.Rx, stdout, "-i", pair.RxName, "-w", file, "-w", "-", "--format", "json", "-s", "60", "--json")
 	stdout.Close()
 	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(100, 0), Count: 300, Rate: 10_000})
 	s := systest.Account(t, p.Interrupt())
 	text, err := os.ReadFile(lines)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	var got []string
 	for line := range bytes.Lines(text) {
 		var l systest.JsonLine
@@ -48,9 +44,7 @@ func TestJSONLines(t *testing.T) {
 		"-e", "frame.time_epoch", "-e", "frame.interface_name", "-e", "frame.interface_queue", "-e", "frame.packet_id", "-e", "frame.len",
 		"-e", "frame.cap_len", "-e", "eth.src", "-e", "eth.dst", "-e", "ip.src", "-e", "udp.srcport", "-e", "ip.dst", "-e", "udp.dstport", "-e", "communityid")
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	want := strings.Split(strings.TrimSpace(string(out)), "\n")
 	for i, line := range want {
 		epoch, rest, _ := strings.Cut(line, "|")
@@ -100,9 +94,7 @@ func TestJSONFiles(t *testing.T) {
 		lines := uint64(0)
 		for _, file := range files {
 			raw, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, err)
 			var text bytes.Buffer
 			if err := systest.Unpack(t, &text, raw); err != nil {
 				t.Errorf("%s: %s: %v", test.flags, file, err)

@@ -99,9 +99,7 @@ func TestReadInCgroup(t *testing.T) {
 	} {
 		c := systest.MemoryCgroup(t, 64<<20)
 		file := filepath.Join(t.TempDir(), "packed.pcapng.zst")
-		if err := os.WriteFile(file, packedZeros(test.log), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, os.WriteFile(file, packedZeros(test.log), 0o600))
 		cmd := systest.Surroundings{Cgroup: c.Directory}.Command(t, "read", file)
 		out, _ := cmd.CombinedOutput()
 		if got := cmd.ProcessState.ExitCode(); got != test.status || !strings.Contains(string(out), test.want) {
@@ -171,13 +169,9 @@ func startStalled(t *testing.T, c systest.Cgroup, outputs int, flags ...string) 
 	args := append([]string{"-i", s.pair.RxName, "--json=" + s.summary}, flags...)
 	for i := range outputs {
 		fifo := filepath.Join(dir, fmt.Sprint("fifo", i))
-		if err := unix.Mkfifo(fifo, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, unix.Mkfifo(fifo, 0o600))
 		r, err := os.OpenFile(fifo, os.O_RDONLY|unix.O_NONBLOCK, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		t.Cleanup(func() { r.Close() })
 		s.fifos, s.readers = append(s.fifos, fifo), append(s.readers, r)
 		args = append(args, "-w", fifo)

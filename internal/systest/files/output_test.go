@@ -28,9 +28,7 @@ func TestReaderGoesAway(t *testing.T) {
 	sender := testnet.MustSender(t, pair)
 	for _, args := range [][]string{{"-w", "-"}, {"-w", "-", "--format", "json"}} {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		p := systest.Listening(t, pair.Rx, w, append(args, "-i", pair.RxName)...)
 		w.Close()
 		if _, err := io.ReadFull(r, make([]byte, 100)); err != nil {
@@ -38,9 +36,7 @@ func TestReaderGoesAway(t *testing.T) {
 		}
 		systest.StopProcess(t, p) // so that packets wait when it detects the closed pipe, even if no more arrive
 		before := testnet.MustStats(t, pair)
-		if err := sender.Send(testnet.UDPFrame(64, 0)); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, sender.Send(testnet.UDPFrame(64, 0)))
 		testnet.WaitArrived(t, pair, before, 1) // this one, or those of trickle
 		r.Close()
 		systest.ContinueProcess(t, p)
@@ -87,9 +83,7 @@ func TestReaderGoesAwayIdle(t *testing.T) {
 			r.Close()
 			r, err = os.OpenFile(fifo, os.O_RDONLY|unix.O_NONBLOCK, 0)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		p := systest.Listening(t, pair.Rx, w, append(strings.Fields(test.flags), "-i", pair.RxName, "--json")...)
 		w.Close()
 		r.Close()
@@ -106,9 +100,7 @@ func TestDiskFull(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	defer systest.Trickle(t, pair)()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer full.Close()
 	for _, test := range []struct {
 		name string
@@ -142,9 +134,7 @@ func TestDiskFillsUp(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"))
 	defer syscall.Unmount(dir, syscall.MNT_DETACH)
 	stop := systest.Trickle(t, pair)
 	snapLens, limits := []string{"157", "100", "199", "200"}, uint64(300) // they end at another position in a block
@@ -175,9 +165,7 @@ func TestDiskFillsUp(t *testing.T) {
 	for limit := uint64(50_000); limit < 50_000+limits; limit += 100 {
 		// A process of another user could be limited only with CAP_SYS_RESOURCE.
 		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--json", "-Z", "root")
-		if err := unix.Prlimit(p.Cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: limit, Max: limit}, nil); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, unix.Prlimit(p.Cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: limit, Max: limit}, nil))
 		stop := systest.Trickle(t, pair)
 		status, stderr := p.Wait()
 		stop()
@@ -211,9 +199,7 @@ func TestOutputStalls(t *testing.T) {
 	// for all packets while the output is not read.
 	const frames, times, rate, ring = 8_000, 3, 20_000.0, "32M"
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer r.Close()
 	p := systest.Listening(t, pair.Rx, w, "-i", pair.RxName, "-w", "-", "-B", ring, "--json")
 	w.Close()
@@ -242,16 +228,12 @@ func TestOutputStalls(t *testing.T) {
 		done <- err
 	}()
 	s := systest.Account(t, p.Interrupt())
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, <-done)
 	if s.Seen != arrived || s.Lost != 0 {
 		t.Errorf("summary %+v", s)
 	}
 	path := systest.TempFile(t)
-	if err := os.WriteFile(path, copied.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(path, copied.Bytes(), 0o600))
 	if records, _ := systest.ReadFile(t, path); uint64(len(records)) != s.Captured {
 		t.Errorf("%d packets in the file, summary %+v", len(records), s)
 	}
@@ -261,9 +243,7 @@ func TestOutputStalls(t *testing.T) {
 func memory(t *testing.T, p *systest.Process) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	_, after, _ := strings.Cut(string(status), "RssAnon:")
 	kib, _, _ := strings.Cut(strings.TrimSpace(after), " ")
 	n, err := strconv.ParseInt(kib, 10, 64)
@@ -302,9 +282,7 @@ func TestFileTampered(t *testing.T) {
 				testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
 			}
 			testnet.WaitFor(t, "packets", func() bool { return systest.FileSize(file) > 10_000 })
-			if err := test.tamper(file); err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, test.tamper(file))
 			status, stderr := p.Wait()
 			if status != 1 || !strings.Contains(stderr, "xdpcap: "+file+" ") || !strings.Contains(stderr, test.want) {
 				t.Errorf("exit status %d: %s", status, stderr)
@@ -335,9 +313,7 @@ func TestSeveralFiles(t *testing.T) {
 	dir := t.TempDir()
 	one, two, three := filepath.Join(dir, "1.pcapng"), filepath.Join(dir, "2.pcapng"), filepath.Join(dir, "3.pcapng")
 	stdout, err := os.Create(three)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	p := systest.Listening(t, pair.Rx, stdout, "-i", pair.RxName, "-w", one, "-w", two, "-w", "-", "--json")
 	stdout.Close()
 	_, arrived := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})

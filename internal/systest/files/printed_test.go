@@ -17,9 +17,7 @@ func TestReaderEnds(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	for _, flags := range []string{"", "--format json"} {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		p := systest.Listening(t, pair.Rx, w, append([]string{"-i", pair.RxName, "-B", "64M"}, strings.Fields(flags)...)...)
 		w.Close()
 		stop := systest.Trickle(t, pair)
@@ -88,9 +86,7 @@ func TestAfterCount(t *testing.T) {
 func printedBy(t *testing.T, pair *testnet.Pair, frames uint64, args ...string) (out, stderr string) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer r.Close()
 	p := systest.Listening(t, pair.Rx, w, append([]string{"-i", pair.RxName}, args...)...)
 	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: frames, Rate: 1_000_000})
@@ -112,9 +108,7 @@ func TestPrintedAccount(t *testing.T) {
 			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			r, w, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, err)
 			defer r.Close()
 			const most, shortest = 1 << 20, 60 // bytes in the pipe, and of a line
 			const frames = 2 * most / shortest

@@ -82,9 +82,7 @@ func TestRecorderSIGUSR2(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := systest.TempFile(t)
 	name := func(n int) string { return strings.Replace(file, ".pcapng", fmt.Sprintf("-%d.pcapng", n), 1) }
-	if err := os.WriteFile(name(2), []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(name(2), []byte("old"), 0o600))
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--ring", "1M", "--trigger", "end", "--json")
 	var want []uint64
 	for i, n := range []int{1, 3, 4, 5} {
@@ -137,9 +135,7 @@ func TestRecorderBounded(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	dir := t.TempDir()
 	other := filepath.Join(dir, "out-x.pcapng")
-	if err := os.WriteFile(other, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(other, nil, 0o600))
 	const frames, rate, most = 3000, 2000, 3
 	const alikeNotices = 10 // that are printed in full
 	for range 2 {

@@ -73,9 +73,7 @@ func TestRingBeginsAgain(t *testing.T) {
 			systest.Account(t, p.Interrupt())
 			before := names(readSeries(t, dir)) // with packets, in order
 			for _, name := range test.others {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte("somebody else's"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testnet.Must(t, os.WriteFile(filepath.Join(dir, name), []byte("somebody else's"), 0o600))
 			}
 			highest := slices.Max(before) // of dumpcap's names
 			for range 2 {                 // these receive no packets
@@ -87,9 +85,7 @@ func TestRingBeginsAgain(t *testing.T) {
 					}
 				}
 				entries, err := os.ReadDir(dir)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testnet.Must(t, err)
 				var now []string
 				bytes := int64(0)
 				for _, e := range entries {
@@ -129,9 +125,7 @@ func TestNoOverwrite(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := systest.TempFile(t)
-	if err := os.WriteFile(file, []byte("earlier"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(file, []byte("earlier"), 0o600))
 	for _, flags := range []string{"", "--atomic", "-C 1"} {
 		status, stderr := systest.Start(t, pair.Rx, nil, append(strings.Fields(flags), "-i", pair.RxName, "-w", file, "--no-overwrite")...).Wait()
 		want := "xdpcap: -w: open " + file + ": a file of this name already exists: choose another name, or omit --no-overwrite to write over it\n"
@@ -222,15 +216,11 @@ func TestSeriesPassesOver(t *testing.T) {
 			if test.sticky {
 				mode |= os.ModeSticky
 			}
-			if err := os.Chmod(dir, mode); err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, os.Chmod(dir, mode))
 			take := func() {
 				for _, name := range test.others {
 					path := filepath.Join(dir, name)
-					if err := errors.Join(ways[test.way](path), os.Lchown(path, somebody, somebody)); err != nil {
-						t.Fatal(err)
-					}
+					testnet.Must(t, errors.Join(ways[test.way](path), os.Lchown(path, somebody, somebody)))
 				}
 			}
 			if test.before {
@@ -300,9 +290,7 @@ func TestRingReader(t *testing.T) {
 		t.Errorf("files %v", names(files))
 	}
 	var now unix.Statfs_t
-	if err := unix.Statfs(dir, &now); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, unix.Statfs(dir, &now))
 	if free := int64(now.Bavail) * now.Frsize; free < minFree-nextFile {
 		t.Errorf("%d bytes are free", free)
 	}

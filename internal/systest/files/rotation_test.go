@@ -37,9 +37,7 @@ type seriesFile struct {
 func readSeries(t *testing.T, dir string) (files []seriesFile) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	for _, e := range entries {
 		files = append(files, readSeriesFile(t, filepath.Join(dir, e.Name())))
 	}
@@ -55,9 +53,7 @@ func readSeries(t *testing.T, dir string) (files []seriesFile) {
 func readSeriesFile(t *testing.T, path string) seriesFile {
 	t.Helper()
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	f := seriesFile{name: filepath.Base(path), size: int64(len(raw))}
 	var plain bytes.Buffer
 	f.cut = systest.Unpack(t, &plain, raw)
@@ -353,17 +349,13 @@ func idleInTime(t *testing.T, pair *testnet.Pair) (inTime bool) {
 	// The kernel uses the last tick of its clock for the time of a new file, which may be in the
 	// second before.
 	var tick unix.Timespec
-	if err := unix.ClockGetres(unix.CLOCK_REALTIME_COARSE, &tick); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, unix.ClockGetres(unix.CLOCK_REALTIME_COARSE, &tick))
 	if status != 0 || len(files) != trialSeconds() || !strings.Contains(stderr, "the limit of ") {
 		t.Fatalf("exit status %d, files %v: %s", status, names(files), stderr)
 	}
 	for i, f := range files {
 		var made unix.Statx_t
-		if err := unix.Statx(unix.AT_FDCWD, filepath.Join(dir, f.name), 0, unix.STATX_BTIME, &made); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, unix.Statx(unix.AT_FDCWD, filepath.Join(dir, f.name), 0, unix.STATX_BTIME, &made))
 		late := time.Unix(made.Btime.Sec, int64(made.Btime.Nsec)).Sub(time.Unix(secondOf(f.name), 0))
 		t.Logf("%s was made %v after its time", f.name, late)
 		if i > 0 && (secondOf(f.name) != secondOf(files[i-1].name)+1 || made.Mask&unix.STATX_BTIME != 0 && late > time.Second) {
@@ -386,9 +378,7 @@ func TestPostrotateCommand(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "script")
 	text := "#!/bin/sh\ngrep -q 'SigIgn:.*[02468ace]...$' /proc/self/status || echo ignores signals\n" +
 		"for i in $(seq 200); do [ $(nice) = 19 ] && break; sleep 0.1; done\nmv \"$1\" \"$1.nice$(nice)\"\n" // its priority is set after it has started
-	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(script, []byte(text), 0o700))
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-C", "1", "-z", script, "-w", filepath.Join(dir, "out.pcapng"), "--json")
 	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 5000})
 	stderr := p.Interrupt()
@@ -466,9 +456,7 @@ func TestRotationDiskFull(t *testing.T) {
 				t.Errorf("summary %+v", s)
 			}
 			var now unix.Statfs_t
-			if err := unix.Statfs(dir, &now); err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, unix.Statfs(dir, &now))
 			total := int64(0)
 			for _, f := range files {
 				total += f.size
@@ -494,9 +482,7 @@ func sendIncompressible(t *testing.T, pair *testnet.Pair, size int, count uint64
 		for i := testnet.SequenceOffset + 8; i+8 <= len(frame); i += 8 {
 			binary.LittleEndian.PutUint64(frame[i:], random.Uint64())
 		}
-		if err := sender.Send(frame); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, sender.Send(frame))
 		if n%100 == 99 {
 			testnet.WaitHandled(t)
 		}
@@ -558,9 +544,7 @@ func TestRotationFlat(t *testing.T) {
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-b", "packets:20", "-b", "files:10", "-w", filepath.Join(dir, "out.pcapng.zst"), "--json", "-B", "16M")
 	count := func(what string) int {
 		all, err := os.ReadDir(fmt.Sprintf("/proc/%d/%s", p.Cmd.Process.Pid, what))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		return len(all)
 	}
 	g := testnet.MustGenerator(t, pair)

@@ -22,9 +22,7 @@ import (
 func unread(t *testing.T, pair *testnet.Pair) (*systest.Process, *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	t.Cleanup(func() { r.Close() })
 	p := systest.Listening(t, pair.Rx, w, "-i", pair.RxName, "-w", "-")
 	w.Close()
@@ -81,9 +79,7 @@ func TestSignalsSpareWriting(t *testing.T) {
 				t.Errorf("exit status %d: %s", status, stderr)
 			}
 			path := systest.TempFile(t)
-			if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, os.WriteFile(path, file.Bytes(), 0o600))
 			if records, r := systest.ReadFile(t, path); len(records) != 1000 || systest.Statistics(t, r).PacketsReceived != 1000 {
 				t.Errorf("%d packets in the file, statistics %+v", len(records), systest.Statistics(t, r))
 			}
@@ -148,17 +144,13 @@ func TestSignalAtStart(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	filter := filepath.Join(t.TempDir(), "filter")
-	if err := syscall.Mkfifo(filter, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, syscall.Mkfifo(filter, 0o600))
 	for _, begins := range []bool{true, false} {
 		file := systest.TempFile(t)
 		p := spared(func() *systest.Process {
 			p := systest.Start(t, pair.Rx, nil, "-i", pair.RxName, "-F", filter, "-w", file, "--json")
 			w, err := os.OpenFile(filter, os.O_WRONLY, 0) // returns when xdpcap reads
-			if err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, err)
 			defer w.Close()
 			if begins {
 				w.Close()

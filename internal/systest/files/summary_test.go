@@ -80,13 +80,9 @@ func TestJSONDescriptor(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	script, out := filepath.Join(t.TempDir(), "descriptors"), systest.TempFile(t)
 	said := out + ".descriptors" // in a directory where the sandbox allows new files
-	if err := os.WriteFile(script, []byte("#!/bin/sh\nls -l /proc/$$/fd/ >"+said+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(script, []byte("#!/bin/sh\nls -l /proc/$$/fd/ >"+said+"\n"), 0o700))
 	log, err := os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer log.Close()
 	log.WriteString("before\n")
 	cmd := systest.Command("-i", pair.RxName, "-w", out, "-C", "1", "-z", script, "--json=/dev/fd/3")
@@ -118,9 +114,7 @@ func TestJSONMistakes(t *testing.T) {
 		cmd := systest.Command(append([]string{"-i", "rx0"}, strings.Fields(test.args)...)...)
 		var stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = out.In, &stderr
-		if err := pair.Rx.Start(cmd); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, pair.Rx.Start(cmd))
 		cmd.Wait()
 		lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
 		if last := lines[len(lines)-1]; cmd.ProcessState.ExitCode() != 1 || !strings.HasPrefix(last, "xdpcap: ") || !strings.Contains(last, test.want) {

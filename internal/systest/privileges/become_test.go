@@ -104,9 +104,7 @@ func TestBecomeUser(t *testing.T) {
 			if err == nil {
 				err = cmd.Start()
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, err)
 			testnet.WaitFor(t, "all threads to be in the sandbox", func() bool { return filtered(cmd.Process.Pid) })
 			isUser(t, &systest.Process{T: t, Cmd: cmd}, want)
 			io.WriteString(input, systest.Contents(t, systest.WriteSample(t, systest.PlainSource).Path))

@@ -204,9 +204,7 @@ type inside struct {
 func openInside(t *testing.T, cmd *exec.Cmd, q insideQuestion) inside {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	own, theirs := os.NewFile(uintptr(pair[0]), "inside"), os.NewFile(uintptr(pair[1]), "inside")
 	t.Cleanup(func() { own.Close(); theirs.Close() })
 	cmd.Path, cmd.ExtraFiles = os.Args[0], []*os.File{theirs}
@@ -225,9 +223,7 @@ func (i inside) allowed(t *testing.T, p *systest.Process) (names []string) {
 	for _, dir := range []string{i.q.Dir, i.q.Elsewhere} {
 		files, _ := filepath.Glob(dir + "/*")
 		for _, path := range append(files, dir) {
-			if err := os.Chown(path, uid, uid); err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, os.Chown(path, uid, uid))
 		}
 	}
 	i.q.Other = startOther(t, uid)
@@ -256,9 +252,7 @@ func startOther(t *testing.T, uid int) (pid int) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	t.Cleanup(func() { input.Close(); cmd.Wait() })
 	return cmd.Process.Pid
 }
@@ -269,9 +263,7 @@ func placesToTry(t *testing.T) (q insideQuestion) {
 	q.Dir, q.Elsewhere = systest.DirectoryFor(t, 0), systest.DirectoryFor(t, 0)
 	for _, dir := range []string{q.Dir, q.Elsewhere} {
 		for _, name := range []string{"secret", "other", "removable"} {
-			if err := os.WriteFile(dir+"/"+name, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, os.WriteFile(dir+"/"+name, nil, 0o600))
 		}
 	}
 	return q
@@ -435,14 +427,10 @@ func TestInsideRead(t *testing.T) {
 			cmd := systest.Command(q.args(test.args, "")...)
 			in := openInside(t, cmd, q)
 			input, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, err)
 			out := &strings.Builder{}
 			cmd.Stdout, cmd.Stderr = out, out
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, cmd.Start())
 			p := &systest.Process{T: t, Cmd: cmd}
 			// No byte has been written to its input.
 			testnet.WaitFor(t, "all threads to be in the sandbox", func() bool { return filtered(cmd.Process.Pid) })
@@ -496,9 +484,7 @@ func TestBeforeSandbox(t *testing.T) {
 			q := insideQuestion{Dir: dir, Port: l.Addr().(*net.TCPAddr).Port}
 			p := systest.Start(t, pair.Rx, nil, q.args(args, pair.RxName)...)
 			conn, err := l.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, err)
 			defer conn.Close()
 			if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil { // of the client's hello
 				t.Fatal(err)

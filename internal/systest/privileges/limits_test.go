@@ -175,9 +175,7 @@ func probeIn(t *testing.T, pair *testnet.Pair, s systest.Surroundings) (works bo
 	t.Helper()
 	out, _ := systest.RunIn(t, pair.Rx, s.Command(t, "probe", "--json"))
 	var r systest.ProbeJSON
-	if err := json.Unmarshal([]byte(out), &r); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, json.Unmarshal([]byte(out), &r))
 	return r.CanCapture, r.Features["capture_generic"].Reason
 }
 
@@ -193,8 +191,6 @@ func setParanoid(t *testing.T, value string) {
 	if !testnet.Emulated() {
 		t.Skip("it would change a setting of this machine")
 	}
-	if err := os.WriteFile(file, []byte(value), 0); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(file, []byte(value), 0))
 	t.Cleanup(func() { os.WriteFile(file, []byte(old), 0) })
 }

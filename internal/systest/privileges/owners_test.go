@@ -50,9 +50,7 @@ func (o *ownedPlace) make(t *testing.T) string {
 		testnet.MustMount(t, "tmpfs", dir, unix.MS_RDONLY, "")
 		return dir
 	}
-	if err := os.Chmod(dir, o.mode); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.Chmod(dir, o.mode))
 	return dir
 }
 
@@ -80,13 +78,9 @@ var ownedWays = []struct {
 func TestOwners(t *testing.T) {
 	t.Parallel()
 	bin := systest.DirectoryFor(t, 0)
-	if err := os.Chmod(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.Chmod(bin, 0o755))
 	script := bin + "/script"
-	if err := os.WriteFile(script, []byte("#!/bin/sh\necho done >$1.done\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(script, []byte("#!/bin/sh\necho done >$1.done\n"), 0o755))
 	for _, place := range ownedPlaces {
 		for _, way := range ownedWays {
 			for i, who := range []string{"root", "-Z", "sudo"} {
@@ -252,9 +246,7 @@ func TestOwnersOfFiles(t *testing.T) {
 				pair := testnet.MustPair(t, testnet.PairOptions{})
 				dir := (&ownedPlace{uid: test.uid, mode: test.mode}).make(t)
 				path := dir + "/out"
-				if err := test.make(path); err != nil {
-					t.Fatal(err)
-				}
+				testnet.Must(t, test.make(path))
 				args := []string{"-i", pair.RxName, "--json=" + path, "-w", os.DevNull}
 				if output == "-w" {
 					args = []string{"-i", pair.RxName, "-w", path}
@@ -323,13 +315,9 @@ func TestOwnersOfLaterFiles(t *testing.T) {
 			}
 			dir := (&ownedPlace{uid: owner, mode: test.mode}).make(t)
 			path := dir + "/" + test.file
-			if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, os.WriteFile(path, []byte("#!/bin/sh\n"), 0o600))
 			for _, err := range []error{os.Chmod(path, test.rights), os.Chown(path, systest.Volume, systest.Volume)} {
-				if err != nil {
-					t.Fatal(err)
-				}
+				testnet.Must(t, err)
 			}
 			args := strings.Fields(strings.ReplaceAll(test.args, "DIR", dir))
 			p := systest.Start(t, pair.Rx, nil, append(args, "-i", pair.RxName, "-w", dir+"/out", "-Z", "nobody", "--duration", "1s")...)
@@ -350,12 +338,8 @@ func TestJSONBegins(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file := filepath.Join(t.TempDir(), "counts")
 	fifo := filepath.Join(t.TempDir(), "fifo")
-	if err := os.WriteFile(file, []byte("before"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(file, []byte("before"), 0o600))
+	testnet.Must(t, syscall.Mkfifo(fifo, 0o600))
 	p := systest.Start(t, pair.Rx, nil, "-i", pair.RxName, "-w", fifo, "--json="+file)
 	testnet.WaitFor(t, "the capture to open its files", func() bool {
 		stack, _ := filepath.Glob("/proc/" + strconv.Itoa(p.Cmd.Process.Pid) + "/fd/*")
@@ -365,9 +349,7 @@ func TestJSONBegins(t *testing.T) {
 		t.Errorf("%q while it waits for the reader of the fifo", got)
 	}
 	reader, err := os.Open(fifo)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer reader.Close()
 	p.Listening()
 	if got := systest.Contents(t, file); got != "" {

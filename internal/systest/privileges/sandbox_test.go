@@ -136,9 +136,7 @@ func TestUnprivilegedRotation(t *testing.T) {
 	dir, elsewhere := systest.DirectoryFor(t, systest.Somebody(t)), systest.DirectoryFor(t, systest.Somebody(t))
 	script := elsewhere + "/script"
 	text := "#!/bin/sh\ncat /proc/self/status >$1.done\necho done >" + elsewhere + "/done\n"
-	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(script, []byte(text), 0o755))
 	summary := dir + "/summary"
 	given := systest.Surroundings{Capabilities: three}
 	p := systest.StartCommand(t, pair.Rx, nil, given.Command(t,

@@ -29,20 +29,14 @@ func TestSetcapFiles(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	found, err := user.LookupGroup(group)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	gid, err := strconv.ParseUint(found.Gid, 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	secrets := systest.DirectoryFor(t, 0)
 	for name, text := range map[string]string{
 		"filter": "udp port 53", "program": "1\n6 0 0 1\n", "key": strings.Repeat("k", 32), "file": string(testfile.Numbered(3, 1, 1, "eth0")),
 	} {
-		if err := os.WriteFile(filepath.Join(secrets, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, os.WriteFile(filepath.Join(secrets, name), []byte(text), 0o600))
 	}
 	for _, test := range []struct{ args, want string }{
 		{"-d -F DIR/filter", "permission denied"},
@@ -70,9 +64,7 @@ func TestSetcapFiles(t *testing.T) {
 
 	root := t.TempDir()
 	testnet.Containerd(t, root, "run/containerd", testnet.Pod{Namespace: "default", Name: "web-1"})
-	if err := os.Chmod(filepath.Join(root, "run/containerd"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.Chmod(filepath.Join(root, "run/containerd"), 0o700))
 	out, err := exec.Command("unshare", "-m", "sh", "-c",
 		fmt.Sprintf(`mount --bind "$1" /run && exec setpriv --reuid 12345 --regid 12345 --groups %d "$2" --pod default/web-2`, gid),
 		"sh", filepath.Join(root, "run"), binary).CombinedOutput()

@@ -24,9 +24,7 @@ import (
 func installFor(t *testing.T, group string) string {
 	t.Helper()
 	dest := systest.DirectoryFor(t, 0)
-	if err := os.Chmod(dest, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.Chmod(dest, 0o755))
 	systest.MakeTarget(t, "install", "PREFIX=/opt/x", "DESTDIR="+dest, "STAGE="+filepath.Join(t.TempDir(), "stage"), "SETCAP="+group)
 	return dest + "/opt/x/bin/xdpcap"
 }
@@ -41,13 +39,9 @@ func TestSetcap(t *testing.T) {
 	binary := installFor(t, group)
 
 	found, err := user.LookupGroup(group)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	gid, err := strconv.ParseUint(found.Gid, 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	var info unix.Stat_t
 	if err := unix.Stat(binary, &info); err != nil || info.Uid != 0 || uint64(info.Gid) != gid || info.Mode != unix.S_IFREG|0o750 {
 		t.Errorf("owner %d, group %d, mode %o: %v", info.Uid, info.Gid, info.Mode, err)

@@ -111,9 +111,7 @@ func readPackets(t *testing.T, file string, flags ...string) (all []systest.Pack
 	for d := json.NewDecoder(strings.NewReader(systest.MustRead(t, append(flags, "--json", file)...))); d.More(); {
 		d.DisallowUnknownFields()
 		var k systest.PacketKeys
-		if err := d.Decode(&k); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, d.Decode(&k))
 		all = append(all, k)
 	}
 	return all
@@ -202,9 +200,7 @@ func TestAnonymizeCapture(t *testing.T) {
 	dir := t.TempDir()
 	one, two, three := filepath.Join(dir, "out.pcapng"), filepath.Join(dir, "out.pcap"), filepath.Join(dir, "out.json")
 	printed, err := os.Create(filepath.Join(dir, "printed"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer printed.Close()
 	p := systest.Listening(t, pair.Rx, printed, "-i", pair.RxName, "--anonymize", key, "-w", one, "-w", two, "-w", three, "--serve", ":0", "--print", "-U", "-v", "-e", "-XX",
 		"--count", "--json", filter)
@@ -212,9 +208,7 @@ func TestAnonymizeCapture(t *testing.T) {
 	testnet.Send(t, pair, frames...)
 	s := systest.Account(t, p.Interrupt())
 	rest, err := io.ReadAll(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	streamed = append(streamed, rest...)
 	if s.Captured != uint64(len(frames)) || s.Lost != 0 || s.Seen != s.FilteredOut+s.NotSampled+s.Lost+s.Invalid+s.Captured {
 		t.Errorf("account: %+v", s)
@@ -261,9 +255,7 @@ func TestAnonymizeRefuses(t *testing.T) {
 	key := systest.NewKey(t)
 	in := writeBytes(t, secretFile(secretFrames()))
 	open := systest.NewKey(t)
-	if err := os.Chmod(open, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.Chmod(open, 0o644))
 	for _, test := range []struct{ args, want string }{
 		{"-i lo --duration 1s --anonymize " + key + " --flows 3", "--flows and --anonymize: "},
 		{"-i lo --duration 1s --anonymize " + key + " -w sflow://127.0.0.1", "--anonymize and -w sflow://: "},

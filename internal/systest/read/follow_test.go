@@ -50,7 +50,7 @@ func newRouter(t *testing.T) *router {
 	r := &router{in: testnet.MustPair(t, testnet.PairOptions{RxName: "a"}), way: testnet.TxToRx(), lost: testnet.TxToRx()}
 	r.out = testnet.MustPair(t, testnet.PairOptions{Rx: r.in.Rx, RxName: "b", TxName: "far0"})
 	r.way.Dst.IPv4, r.lost.Dst.IPv4 = net.IP{198, 51, 100, 1}, net.IP{203, 0, 113, 1}
-	err := r.in.Rx.Do(func() error {
+	testnet.Must(t, r.in.Rx.Do(func() error {
 		for _, setting := range []string{"ip_forward=1", "conf/all/rp_filter=0", "conf/a/rp_filter=0"} {
 			name, value, _ := strings.Cut(setting, "=")
 			if err := os.WriteFile("/proc/sys/net/ipv4/"+name, []byte(value), 0); err != nil {
@@ -66,10 +66,7 @@ func newRouter(t *testing.T) *router {
 		return netlink.RouteAdd(&netlink.Route{
 			LinkIndex: r.out.RxIndex, Dst: &net.IPNet{IP: to, Mask: net.CIDRMask(32, 32)}, Scope: netlink.SCOPE_LINK,
 		})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return r
 }
 
@@ -178,13 +175,9 @@ func TestFollowTraced(t *testing.T) {
 	testnet.RequireFentry(t)
 	r, file := newRouter(t), systest.TempFile(t)
 	target, err := testnet.AttachTarget(r.in.Rx, "a", testnet.Hooked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer target.Close()
-	if err := target.AttachAlso(r.in.Rx, "b"); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, target.AttachAlso(r.in.Rx, "b"))
 	p := systest.Listening(t, r.in.Rx, nil, "-i", "a", "-i", "b", "--rx-capture", "entry,exit", "-Q", "inout", "-w", file)
 	const packets = 10
 	var frames [][]byte

@@ -16,6 +16,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testfile"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // A pcap file may have packets that are longer than its header says. As pcapng, other programs
@@ -44,17 +45,13 @@ func TestReadLongPackets(t *testing.T) {
 func blocks(t *testing.T, path string) (types []uint32) {
 	t.Helper()
 	f, err := capfile.New(strings.NewReader(string(systest.ReadBytes(t, path))), path, capfile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	for {
 		b, err := f.Next()
 		if errors.Is(err, io.EOF) {
 			return types
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		types = append(types, b.Raw.Type)
 	}
 }

@@ -33,9 +33,7 @@ func writeSampled(t *testing.T, o capture.Options, packets []capture.Packet, sou
 		err = errors.Join(err, out.Write([]capture.Packet{p}))
 	}
 	_, failed := out.End(make(capture.Accounts, len(sources)))
-	if err := errors.Join(err, failed); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, errors.Join(err, failed))
 	return writeBytes(t, b.Bytes())
 }
 
@@ -176,9 +174,7 @@ func TestEstimateCapture(t *testing.T) {
 func writtenBy(t *testing.T, file string) string {
 	t.Helper()
 	files, err := os.ReadDir(strings.TrimSuffix(file, "/out.pcapng"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	args := []string{"-w", systest.TempFile(t)}
 	for _, f := range files {
 		args = append(args, strings.TrimSuffix(file, "out.pcapng")+f.Name())

@@ -12,6 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
 )
@@ -47,9 +48,7 @@ func TestReadJSONAsLive(t *testing.T) {
 			out := systest.TempFile(t) + suffix
 			systest.MustRead(t, "-w", out, sample.Path)
 			var text bytes.Buffer
-			if err := systest.Unpack(t, &text, systest.ReadBytes(t, out)); err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, systest.Unpack(t, &text, systest.ReadBytes(t, out)))
 			if diff := cmp.Diff(want, text.String()); diff != "" {
 				t.Errorf("%s: %s", suffix, diff)
 			}
@@ -99,9 +98,7 @@ func TestReadJSONSources(t *testing.T) {
 	var got []string
 	for line := range strings.Lines(systest.MustRead(t, "--format", "json", writeBytes(t, b))) {
 		var keys struct{ Interface string }
-		if err := json.Unmarshal([]byte(line), &keys); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, json.Unmarshal([]byte(line), &keys))
 		got = append(got, keys.Interface)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -61,9 +61,7 @@ func TestReadLinkHeaders(t *testing.T) {
 			t.Errorf("%s: %s", test.name, line)
 		}
 		var got map[string]any
-		if err := json.Unmarshal([]byte(systest.MustRead(t, "--json", in)), &got); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, json.Unmarshal([]byte(systest.MustRead(t, "--json", in)), &got))
 		text := func(key string) string { s, _ := got[key].(string); return s }
 		index, _ := got["ifindex"].(float64)
 		if index != test.ifindex || text("direction") != test.direction || text("source_mac") != test.from || (text("source") != "") != test.hasAddress {
@@ -98,9 +96,7 @@ func TestReadUntimed(t *testing.T) {
 	var times []any
 	for line := range strings.Lines(systest.MustRead(t, "--format", "json", in)) {
 		var keys map[string]any
-		if err := json.Unmarshal([]byte(line), &keys); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, json.Unmarshal([]byte(line), &keys))
 		times = append(times, keys["time"])
 	}
 	if diff := cmp.Diff([]any{"1970-01-01T00:00:01.000000000Z", nil}, times); diff != "" {

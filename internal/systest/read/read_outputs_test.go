@@ -56,9 +56,7 @@ func TestReadOutputs(t *testing.T) {
 				t.Fatalf("exit status %d: %s", status, stderr)
 			}
 			entries, err := os.ReadDir(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, err)
 			var names []string
 			text := ""
 			for _, e := range entries {
@@ -92,9 +90,7 @@ func TestReadOutputs(t *testing.T) {
 func TestReadIntoSFlow(t *testing.T) {
 	t.Parallel()
 	collector, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer collector.Close()
 	one, two := spreadFile(t, 3), systest.WriteSample(t, exitSource)
 	systest.MustRead(t, "-w", "sflow://"+collector.LocalAddr().String(), one, two.Path)
@@ -117,9 +113,7 @@ func TestReadServes(t *testing.T) {
 	cmd := systest.Command("read", "--serve", "unix:"+socket, file)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, cmd.Start())
 	defer cmd.Process.Kill()
 	testnet.WaitFor(t, "the socket", func() bool { return accepts(t, socket) })
 	if diff := cmp.Diff(systest.MustRead(t, "-v", file), systest.MustRead(t, "-v", "unix:"+socket)); diff != "" {
@@ -147,9 +141,7 @@ func accepts(t *testing.T, socket string) bool {
 func receive(t *testing.T) (url string, received chan []byte) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	received = make(chan []byte, 1)
 	go func() {

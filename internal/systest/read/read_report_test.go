@@ -16,6 +16,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/read"
 	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // dropSource has packets that the stack threw away.
@@ -31,9 +32,7 @@ func reportOf(t *testing.T, args ...string) (tables map[string][][]string, page 
 	}
 	text := systest.ReadBytes(t, path)
 	root, err := html.Parse(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	tables = make(map[string][][]string)
 	for table := range root.Descendants() {
 		if table.Data != "table" {
@@ -80,9 +79,7 @@ func TestReportEqualsStats(t *testing.T) {
 	tables, _ := reportOf(t, file.Path)
 	var stats read.Report
 	path := filepath.Join(t.TempDir(), "out.html")
-	if err := json.Unmarshal([]byte(systest.MustRead(t, "--report", path, "--stats", "--json", file.Path)), &stats); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, json.Unmarshal([]byte(systest.MustRead(t, "--report", path, "--stats", "--json", file.Path)), &stats))
 	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	counts := func(caption string, names int) (rows [][]string) {
 		if tables[caption] == nil {
@@ -160,9 +157,7 @@ func TestReportEscapes(t *testing.T) {
 	const name = `<script>alert(1)</script>"' onload=x`
 	file := systest.WriteSample(t, capture.Source{Name: name}, capture.Source{Name: name, Hook: capture.Exit, Target: capture.Program{Name: "</title><b>"}})
 	hostile := filepath.Join(t.TempDir(), "<img src=x>.pcapng")
-	if err := os.Rename(file.Path, hostile); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.Rename(file.Path, hostile))
 	tables, page := reportOf(t, hostile)
 	if got := tables["Packets that were read, by interface"][1][0]; got != name {
 		t.Errorf("the interface is %q", got)

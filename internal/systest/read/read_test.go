@@ -70,9 +70,7 @@ func TestReadLikeCapture(t *testing.T) {
 	testnet.Send(t, pair, testnet.MixedTraffic()...)
 	p.Interrupt()
 	got, err := systest.Command("-r", file, "-ve").Output() // as tcpdump's users type it
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	want := regexp.MustCompile(", hash 0x[0-9a-f]{8} by software").ReplaceAllString(printed(), "")
 	if diff := cmp.Diff(want, string(got)); diff != "" || want == "" {
 		t.Error(diff)
@@ -149,14 +147,10 @@ func TestReadStandardInput(t *testing.T) {
 		cmd := systest.Command("read", "-")
 		cmd.Env = append(cmd.Env, "TZ=UTC")
 		r, in, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		defer in.Close()
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = r, stdout.In, &stderr
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, cmd.Start())
 		defer cmd.Process.Kill()
 		in.WriteString(test.in)
 		testnet.WaitFor(t, "the input to be read and printed", func() bool {
@@ -182,15 +176,11 @@ func TestReadIntoHead(t *testing.T) {
 		many = append(many, file)
 	}
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	var stderr bytes.Buffer
 	cmd := systest.Command(many...)
 	cmd.Stdout, cmd.Stderr = w, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, cmd.Start())
 	w.Close()
 	io.ReadFull(r, make([]byte, 10))
 	r.Close()
@@ -441,9 +431,7 @@ func TestReadLabelsOfFiles(t *testing.T) {
 	one = pcapng.AppendPacket(one, &pcapng.Packet{Data: testnet.UDPFrame(64, 0), WireLen: 64})
 	unnamed := linkFile(t, 1, testnet.UDPFrame(64, 1))
 	for name, file := range map[string][]byte{"a.pcapng": one, "b.pcapng": one, "c.pcapng": systest.ReadBytes(t, unnamed)} {
-		if err := os.WriteFile(name, file, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, os.WriteFile(name, file, 0o600))
 	}
 	for args, want := range map[string][]string{
 		"a.pcapng":                     {"IP"},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 
 	"github.com/xdpcap/xdpcap/internal/systest"
 )
@@ -60,9 +61,7 @@ func oddFile(order binary.AppendByteOrder, withUnknown bool) []byte {
 func writeBytes(t *testing.T, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(path, data, 0o600))
 	return path
 }
 
@@ -240,9 +239,7 @@ func TestReadWriteOverInput(t *testing.T) {
 	before := systest.ReadBytes(t, spreadFile(t, 20))
 	series, link := systest.TempFile(t), systest.TempFile(t)
 	file := series + "1"
-	if err := errors.Join(os.WriteFile(file, before, 0o600), os.Symlink(file, link)); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, errors.Join(os.WriteFile(file, before, 0o600), os.Symlink(file, link)))
 	for _, args := range [][]string{{"-w", file}, {"-w", link}, {"-C", "1k", "-w", series}} {
 		_, stderr, status := systest.RunRead(t, nil, append(args, "--format", "pcapng", file)...)
 		if status != 1 || !strings.Contains(stderr, "this file is being read: choose another one") {
@@ -264,9 +261,7 @@ func TestReadWriteGarbage(t *testing.T) {
 	to := gzip.NewWriter(&zipped)
 	to.Write(text)
 	to.Close()
-	if err := errors.Join(os.WriteFile(garbage, text, 0o600), os.WriteFile(there, text, 0o600), os.WriteFile(packed, zipped.Bytes(), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, errors.Join(os.WriteFile(garbage, text, 0o600), os.WriteFile(there, text, 0o600), os.WriteFile(packed, zipped.Bytes(), 0o600)))
 	sample := systest.WriteSample(t, systest.PlainSource).Path
 	for _, suffix := range []string{".pcapng", ".pcap", ".json", ".pcapng.gz", ".pcap.zst"} {
 		made := systest.TempFile(t) + suffix
@@ -308,9 +303,7 @@ func TestReadWritePostrotate(t *testing.T) {
 	t.Parallel()
 	in := writeBytes(t, oddFile(binary.LittleEndian, false))
 	script := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\nsleep 0.5\nexit 3\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(script, []byte("#!/bin/sh\nsleep 0.5\nexit 3\n"), 0o700))
 	_, stderr, _ := systest.RunRead(t, nil, "-w", systest.TempFile(t), "-C", "1", "-z", script, in)
 	if !strings.Contains(stderr, "exit status 3") {
 		t.Error(stderr)

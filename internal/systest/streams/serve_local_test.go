@@ -43,14 +43,10 @@ func TestServeLocal(t *testing.T) {
 		t.Errorf("the socket is still there: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("kept"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(file, []byte("kept"), 0o600))
 	link := file + ".link"
 	abandon(t, path)
-	if err := os.Symlink(path, link); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.Symlink(path, link))
 	for _, name := range []string{file, link} {
 		status, stderr := systest.Start(t, pair.Rx, nil, "-i", "lo", "--serve", "unix:"+name).Wait()
 		systest.OneLine(t, status, stderr, "--serve unix:"+name+": there is something else than a socket: ")
@@ -69,9 +65,7 @@ func TestServeLocal(t *testing.T) {
 func abandon(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	l.SetUnlinkOnClose(false)
 	l.Close()
 }

@@ -34,13 +34,9 @@ func TestServe(t *testing.T) {
 	}
 	live, err := systest.RunIn(t, pair.Rx, exec.Command("tshark", "-l", "-n", "-i", "TCP@"+address, "-c", "100",
 		"-T", "fields", "-e", "frame.packet_id", "-e", "frame.interface_name"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	lines, err := systest.RunIn(t, pair.Rx, systest.Command("read", "-c", "100", "--json", "tcp://"+address))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	stop()
 	p.Interrupt()
 	inFile := strings.Fields(systest.OutputOf(t, "tshark", "-nr", file, "-T", "fields", "-e", "frame.packet_id"))
@@ -54,9 +50,7 @@ func TestServe(t *testing.T) {
 	}
 	for line := range strings.Lines(lines) {
 		var keys struct{ ID uint64 }
-		if err := json.Unmarshal([]byte(line), &keys); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, json.Unmarshal([]byte(line), &keys))
 		read = append(read, fmt.Sprint(keys.ID))
 	}
 	for who, got := range map[string][]string{"tshark": ids, "read": read} {
@@ -170,9 +164,7 @@ func TestSend(t *testing.T) {
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", "tcp://"+l.Addr().String(), "--json")
 	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
 	s := systest.Account(t, p.Interrupt())
-	if err := <-received; err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, <-received)
 	records, r := systest.ReadFile(t, file)
 	if got := systest.Statistics(t, r); len(records) != 300 || s.Captured != 300 || got.PacketsReceived != s.Seen || got.PacketsDropped != 0 {
 		t.Errorf("%d packets arrived, statistics %+v, summary %+v", len(records), got, s)

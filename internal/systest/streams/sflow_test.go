@@ -114,9 +114,7 @@ func TestSFlowDiscards(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			target := systest.AttachTarget(t, pair, testnet.Hooked)
 			info, err := target.Program().Info()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, err)
 			l := systest.ListenSFlow(t, pair.Rx)
 			p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--rx-capture", hooks, "-w", "sflow://"+l.Address)
 			frames := systest.SendRound(t, pair)
@@ -162,16 +160,13 @@ func TestSFlowPath(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	const mtu = 700
-	err := pair.Rx.Do(func() error {
+	testnet.Must(t, pair.Rx.Do(func() error {
 		lo, err := netlink.LinkByName("lo")
 		if err != nil {
 			return err
 		}
 		return netlink.LinkSetMTU(lo, mtu)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	l := systest.ListenSFlow(t, pair.Rx)
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", "sflow://"+l.Address, "-s", "200")
 	for i := range uint64(20) {

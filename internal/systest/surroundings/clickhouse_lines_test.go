@@ -27,9 +27,7 @@ func TestClickHouseKeys(t *testing.T) {
 	c := startClickHouse(t, testnet.MustPair(t, testnet.PairOptions{}).Rx)
 	line := systest.LineWithAllKeys()
 	newer := bytes.Replace(line, []byte("{"), []byte(`{"newer":1,`), 1)
-	if err := os.WriteFile(filepath.Join(c.dir, "packets.json"), newer, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(filepath.Join(c.dir, "packets.json"), newer, 0o600))
 	c.run(exec.Command(c.insertScript(), "packets.json"))
 	want := decodeLine(t, line)
 	weight := uint64(2)
@@ -97,9 +95,7 @@ func TestClickHouseMillion(t *testing.T) {
 func writeMillion(t *testing.T, name string, packets, ports int) (sums []string, flows []flowSum) {
 	t.Helper()
 	file, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	w := bufio.NewWriterSize(file, 1<<20)
 	block := pcapng.AppendSection(nil, &pcapng.Section{Application: "test"})
 	block = pcapng.AppendInterface(block, &pcapng.Interface{Name: "eth0", LinkType: pcapng.Ethernet})
@@ -128,12 +124,8 @@ func writeMillion(t *testing.T, name string, packets, ports int) (sums []string,
 		weights, bytes, lengths, captured = weights+weight, bytes+weight*uint64(p.WireLen), lengths+uint64(p.WireLen), captured+uint64(len(p.Data))
 		lost, queues, ids = lost+p.Dropped, queues+uint64(p.Queue), ids+p.ID
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, w.Flush())
+	testnet.Must(t, file.Close())
 	// A packet without a weight represents itself, and its line has no weight.
 	given := weights - uint64((packets+6)/7)
 	for _, sum := range []uint64{uint64(packets), weights, bytes, lengths, captured, given, lost, queues, ids, uint64(packets)} {

@@ -31,16 +31,12 @@ func startClickHouse(t *testing.T, ns *testnet.Namespace) *clickHouse {
 	testnet.Require(t, "clickhouse-server")
 	testnet.Require(t, "clickhouse-client")
 	config, err := filepath.Abs(filepath.Join("..", "..", "..", "contrib", "fleet", "clickhouse.xml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	c := &clickHouse{t, ns, t.TempDir()}
 	var output bytes.Buffer
 	cmd := exec.Command("clickhouse-server", "--config-file="+config)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = c.dir, &output, &output
-	if err := ns.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, ns.Start(cmd))
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()

@@ -65,9 +65,7 @@ func unpackImage(t *testing.T, file string, flags ...string) *unpackedImage {
 func (c *container) command(t *testing.T) *exec.Cmd {
 	t.Helper()
 	var spec map[string]any
-	if err := json.Unmarshal(c.image.config, &spec); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, json.Unmarshal(c.image.config, &spec))
 	process, linux := spec["process"].(map[string]any), spec["linux"].(map[string]any)
 	if c.name != "" {
 		process["args"] = []any{c.name}
@@ -104,13 +102,9 @@ func (c *container) command(t *testing.T) *exec.Cmd {
 		})
 	}
 	text, err := json.Marshal(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	bundle := t.TempDir()
-	if err := os.WriteFile(bundle+"/config.json", text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(bundle+"/config.json", text, 0o600))
 	// runc puts the containers of all tests below one cgroup, by their names.
 	name := fmt.Sprintf("xdpcap-test-%d-%d", os.Getpid(), containers.Add(1))
 	return exec.Command("runc", "--root", bundle+"/state", "run", "--bundle", bundle, name)

@@ -114,13 +114,9 @@ func TestFleetDrops(t *testing.T) {
 			counts("host1", "eth0", "pass", "0+8x600"), counts("host2", "eth0", "drop", "0+4x600"),
 		},
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	file := filepath.Join(t.TempDir(), "drops.yml")
-	if err := os.WriteFile(file, rules, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(file, rules, 0o600))
 	if out, err := exec.Command("promtool", "test", "rules", file).CombinedOutput(); err != nil {
 		t.Errorf("promtool: %v\n%s", err, out)
 	}

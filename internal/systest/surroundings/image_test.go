@@ -70,9 +70,7 @@ func TestImage(t *testing.T) {
 // checkARM64 checks the image for the other architecture.
 func checkARM64(t *testing.T, file string) {
 	binary, err := elf.Open(unpackImage(t, file, "--override-arch", "arm64").rootfs + "/usr/bin/xdpcap")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer binary.Close()
 	if binary.Machine != elf.EM_AARCH64 {
 		t.Errorf("the binary is for %v", binary.Machine)

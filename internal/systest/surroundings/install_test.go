@@ -20,15 +20,12 @@ import (
 
 func filesBelow(t *testing.T, root string) (files []string) {
 	t.Helper()
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	testnet.Must(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && (!d.IsDir() || d.Name() == "xdpcap") {
 			files = append(files, strings.TrimPrefix(path, root))
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return files
 }
 
@@ -38,20 +35,12 @@ func TestInstall(t *testing.T) {
 	systest.NeedBinary(t)
 	dest := t.TempDir()
 	other := filepath.Join(dest, "opt/x/bin/other")
-	if err := os.MkdirAll(filepath.Dir(other), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(other, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.MkdirAll(filepath.Dir(other), 0o755))
+	testnet.Must(t, os.WriteFile(other, nil, 0o644))
 	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	relative, err := filepath.Rel(root, dest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	where := []string{"PREFIX=/opt/x", "DESTDIR=" + relative, "STAGE=" + filepath.Join(t.TempDir(), "stage")}
 	systest.MakeTarget(t, "install", where...)
 	files := filesBelow(t, dest)
@@ -107,9 +96,7 @@ func TestUnit(t *testing.T) {
 		prefix + "/bin": stage + prefix + "/bin",
 		instance:        stage + prefix + "/lib/systemd/system/xdpcap@.service",
 	} {
-		if err := os.Symlink(to, link); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, os.Symlink(to, link))
 	}
 	if out, err := exec.Command("systemd-analyze", "verify", "--man=no", instance).CombinedOutput(); err != nil || strings.Contains(string(out), "xdpcap@") {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)

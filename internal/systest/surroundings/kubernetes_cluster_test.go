@@ -55,9 +55,7 @@ func newCluster(t *testing.T) *cluster {
 		testnet.Require(t, tool)
 	}
 	c := &cluster{state: t.TempDir(), work: t.TempDir(), bin: absolute(t, "../../../bin/kubernetes")}
-	if err := os.Symlink(absolute(t, "../../../contrib"), c.work+"/contrib"); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.Symlink(absolute(t, "../../../contrib"), c.work+"/contrib"))
 	c.eth0 = testnet.MustPair(t, testnet.PairOptions{TxName: "node1", RxName: "eth0"})
 	control := testnet.MustPair(t, testnet.PairOptions{Tx: c.eth0.Tx, Rx: c.eth0.Rx, TxName: "control1", RxName: "control0", Addresses: true})
 	c.outside = &testnet.Pair{Rx: control.Tx}
@@ -83,9 +81,7 @@ func newCluster(t *testing.T) *cluster {
 func absolute(t *testing.T, path string) string {
 	t.Helper()
 	path, err := filepath.Abs(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	return path
 }
 
@@ -93,16 +89,10 @@ func absolute(t *testing.T, path string) string {
 func writeKey(t *testing.T, file string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
+	testnet.Must(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600))
 }
 
 // start runs a script of kubernetesTools as the first process of its own PID and mount namespaces.
@@ -113,14 +103,10 @@ func (c *cluster) start(t *testing.T, ns *testnet.Namespace, script string, args
 	cmd := exec.Command(absolute(t, kubernetesTools+script), args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	log, err := os.Create(filepath.Join(c.state, script+".log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := ns.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, ns.Start(cmd))
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
@@ -179,16 +165,10 @@ func (c *cluster) busybox(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	bin, layout, file := dir+"/bin", dir+"/layout", dir+"/busybox.tar"
-	if err := os.Mkdir(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(bin+"/busybox", systest.ReadBytes(t, "/bin/busybox"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.Mkdir(bin, 0o755))
+	testnet.Must(t, os.WriteFile(bin+"/busybox", systest.ReadBytes(t, "/bin/busybox"), 0o755))
 	for _, name := range []string{"kill", "sh", "sleep", "tar"} {
-		if err := os.Symlink("busybox", filepath.Join(bin, name)); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, os.Symlink("busybox", filepath.Join(bin, name)))
 	}
 	systest.OutputOf(t, "umoci", "init", "--layout", layout)
 	systest.OutputOf(t, "umoci", "new", "--image", layout+":busybox")

@@ -99,15 +99,11 @@ func (c *cluster) untilLogged(t *testing.T, pod, container, words string) {
 func (c *cluster) forward(t *testing.T, command string) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "forward.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer log.Close()
 	cmd := c.command(context.Background(), "exec "+strings.TrimSuffix(command, "&"))
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := c.outside.Rx.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, c.outside.Rx.Start(cmd))
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	c.waitFor(t, "kubectl port-forward", func() bool {
 		return strings.Contains(systest.Contents(t, log.Name()), "Forwarding from 127.0.0.1:19000")

@@ -89,9 +89,7 @@ func readManifest(t *testing.T, name string) *manifest {
 // readDebugContainer reads the container of debug.yaml.
 func readDebugContainer(t *testing.T) (c containerSpec) {
 	t.Helper()
-	if err := json.Unmarshal(documentsOf(t, "debug.yaml")[0], &c); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, json.Unmarshal(documentsOf(t, "debug.yaml")[0], &c))
 	return c
 }
 
@@ -113,9 +111,7 @@ func (m *manifest) container(t *testing.T, image *unpackedImage, node, nic strin
 	c.memory = n << 20
 	for _, v := range pod.Volumes {
 		source := filepath.Join(node, v.HostPath.Path)
-		if err := os.MkdirAll(source, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, os.MkdirAll(source, 0o755))
 		for _, m := range spec.VolumeMounts {
 			if m.Name == v.Name {
 				c.mounts = append(c.mounts, mount{source, m.MountPath, m.ReadOnly})
@@ -130,9 +126,7 @@ func (m *manifest) container(t *testing.T, image *unpackedImage, node, nic strin
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../../" + manifestDirectory + "*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	specs := make(map[string]containerSpec)
 	for _, file := range files {
 		name := filepath.Base(file)

@@ -184,9 +184,7 @@ func TestPodErrors(t *testing.T) {
 	t.Parallel()
 	h := newPodHost(t, byContainerd("run/containerd"))
 	testnet.Containerd(t, h.root, "run/containerd", testnet.Pod{Namespace: "default", Name: "ended", Netns: "/run/netns/cni-2"})
-	if err := os.WriteFile(filepath.Join(h.root, "run/netns/cni-2"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(filepath.Join(h.root, "run/netns/cni-2"), nil, 0o600))
 	const none = "no pod of this name runs on this host"
 	for _, test := range []struct {
 		args []string

@@ -43,15 +43,11 @@ func startPrometheus(t *testing.T, ns *testnet.Namespace, targets ...string) *pr
 		"scrape_configs": []any{map[string]any{"job_name": "xdpcap", "static_configs": []any{map[string]any{"targets": targets}}}},
 	})
 	file := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(file, config, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.WriteFile(file, config, 0o600))
 	var said bytes.Buffer
 	cmd := exec.Command("prometheus", "--config.file="+file, "--storage.tsdb.path="+dir, "--web.listen-address="+prometheusAddress, "--log.level=error")
 	cmd.Stderr = &said
-	if err := ns.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, ns.Start(cmd))
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()

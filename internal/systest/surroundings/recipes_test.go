@@ -20,9 +20,7 @@ func runRecipe(t *testing.T, first, file string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for from, to := range map[string]string{file: "out.pcapng", os.Getenv("XDPCAP"): "xdpcap"} {
-		if err := os.Symlink(from, filepath.Join(dir, to)); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, os.Symlink(from, filepath.Join(dir, to)))
 	}
 	cmd := exec.Command("bash", "-e", "-o", "pipefail", "-c", testfile.Block(t, "docs/reading.md", first))
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
@@ -82,9 +80,7 @@ func TestScrapeConfig(t *testing.T) {
 		rules:  testfile.Read(t, "contrib/prometheus-xdpcap.rules.yml"),
 		config: strings.Replace(text, "/etc/prometheus/prometheus-xdpcap.rules.yml", rules, 1),
 	} {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	out, err := exec.Command("promtool", "check", "config", config).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "1 rule files found") {

@@ -33,9 +33,7 @@ func TestSFlowCollectors(t *testing.T) {
 	p := systest.Listening(t, pair.Rx, nil, append(collectors, "--hook", systest.PinHook(t, target.Hook()), "--sflow-agent", "192.0.2.7,70000")...)
 	frames := systest.SendRound(t, pair)
 	p.Interrupt()
-	if err := target.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, target.Close())
 	p = systest.Listening(t, pair.Rx, nil, append(collectors, "-i", pair.RxName, "--sample", "2")...)
 	for i := range uint16(40) {
 		testnet.Send(t, pair, testnet.VLAN(testnet.TxToRx().UDP(2000+i, 53, make([]byte, 300)), 100+i))
@@ -73,9 +71,7 @@ func startCollector(t *testing.T, pair *testnet.Pair, port uint16, name string, 
 	var output bytes.Buffer
 	cmd := exec.Command(name, args...)
 	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := pair.Rx.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, pair.Rx.Start(cmd))
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()

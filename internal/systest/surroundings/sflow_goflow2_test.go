@@ -94,9 +94,7 @@ type goflow2Sample struct {
 func (g *goflow2) read(t *testing.T) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile(g.file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	for messages := json.NewDecoder(bytes.NewReader(text)); ; {
 		var d struct {
 			Message struct {

@@ -37,9 +37,7 @@ print_output: json
 print_output_file: %s
 print_output_file_append: true
 `, port, s.file), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	startCollector(t, pair, port, "sfacctd", "-f", config)
 	return s
 }

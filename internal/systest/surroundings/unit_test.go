@@ -37,28 +37,20 @@ func newUnitBench(t *testing.T, settings string) *unitBench {
 	b := &unitBench{t: t, pair: testnet.MustPair(t, testnet.PairOptions{})}
 	b.unit = "xdpcap@" + b.pair.RxName
 	dir, stage := t.TempDir(), t.TempDir()
-	if err := os.Mkdir(dir+"/root", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, os.Mkdir(dir+"/root", 0o755))
 	systest.MakeTarget(t, "install", "PREFIX=/usr", "DESTDIR="+dir+"/installed", "STAGE="+stage)
 	b.conf = dir + "/installed/etc/xdpcap/" + b.pair.RxName + ".conf"
 	b.configure(settings)
 	for _, name := range []string{"passwd", "group"} {
 		others := regexp.MustCompile(`(?m)^xdpcap:.*\n`).ReplaceAllString(systest.Contents(t, "/etc/"+name), "")
-		if err := os.WriteFile(dir+"/installed/etc/"+name, []byte(others), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, os.WriteFile(dir+"/installed/etc/"+name, []byte(others), 0o644))
 	}
 	cmd := exec.Command("sh", append([]string{"testdata/systemd.sh", dir}, ownCgroups(t)...)...)
 	said, err := os.Create(filepath.Join(dir, "said"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer said.Close()
 	cmd.Stdout, cmd.Stderr = said, said
-	if err := b.pair.Rx.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, b.pair.Rx.Start(cmd))
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
@@ -122,9 +114,7 @@ func ownCgroups(t *testing.T) (all []string) {
 	}
 	for _, root := range roots {
 		dir, err := os.MkdirTemp(root, "xdpcap")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		all = append(all, dir)
 		t.Cleanup(func() { testnet.WaitFor(t, "the end of "+dir, func() bool { return removeCgroup(dir) == nil }) })
 	}
@@ -287,9 +277,7 @@ func TestUnitUser(t *testing.T) {
 	check(dynamic, 2)
 
 	script, err := os.Open("../../../packaging/postinstall.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer script.Close()
 	install := b.command("sh", "-s")
 	install.Stdin = script

@@ -69,9 +69,7 @@ func (w *wrapped) check(t *testing.T, nic, dir string, start startNamed) {
 	t.Helper()
 	pair := testnet.MustPair(t, testnet.PairOptions{RxName: wrappedInterface})
 	stdout, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer stdout.Close()
 	p, files := start(t, pair.Rx, stdout, w.name, w.args(nic, dir)...)
 	p.Listening()

@@ -45,9 +45,7 @@ func attachRedirecting(t *testing.T, pair, out, elsewhere *testnet.Pair) {
 	if err == nil {
 		err = spec.LoadAndAssign(&objs, nil)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	systest.InRx(t, pair, func(netlink.Link) error {
 		l, err := link.AttachXDP(link.XDPOptions{Program: objs.Prog, Interface: pair.RxIndex, Flags: link.XDPDriverMode})
 		if err != nil {

@@ -135,9 +135,7 @@ func TestStatsByReason(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	r := systest.AttachTarget(t, pair, testnet.Reasoning)
 	info, err := r.Reasons().Info()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	id, _ := info.ID()
 	pin := systest.PinHook(t, r.Reasons())
 	p, output := systest.Counting(t, pair, "stats", "-i", pair.RxName, "--by", "reason", "--reason-map", fmt.Sprint(id), "--json", "--interval", "1h")

@@ -24,13 +24,9 @@ func TestDispatcherOfOne(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	testnet.RequireFentry(t)
 	spec, err := testnet.TargetSpec()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	main, err := ebpf.NewProgram(spec.Programs["xdp_dispatcher"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer main.Close()
 	name := testnet.DispatcherComponents[2] // which drops every packet
 	replaceMain(t, main, name)
@@ -49,13 +45,9 @@ func TestDispatcherOfOne(t *testing.T) {
 func replaceMain(t *testing.T, main *ebpf.Program, component string) (id uint32) {
 	t.Helper()
 	spec, err := testnet.TargetSpec()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	info, err := main.Info()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	extension := spec.Programs[component]
 	extension.AttachTarget, extension.AttachTo = main, info.Name
 	p, err := ebpf.NewProgram(extension)
@@ -69,9 +61,7 @@ func replaceMain(t *testing.T, main *ebpf.Program, component string) (id uint32)
 	}
 	t.Cleanup(func() { l.Close() })
 	by, err := xdp.Identify(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	return by.ID
 }
 

@@ -21,7 +21,7 @@ type stack struct{ fd int }
 func openStack(t *testing.T, pair *testnet.Pair) *stack {
 	t.Helper()
 	s := &stack{}
-	err := pair.Rx.Do(func() (err error) {
+	testnet.Must(t, pair.Rx.Do(func() (err error) {
 		s.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(systest.Htons(unix.ETH_P_ALL)))
 		if err != nil {
 			return err
@@ -36,10 +36,7 @@ func openStack(t *testing.T, pair *testnet.Pair) *stack {
 			return err
 		}
 		return unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	t.Cleanup(func() { unix.Close(s.fd) })
 	return s
 }

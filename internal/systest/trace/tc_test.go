@@ -23,9 +23,7 @@ import (
 func mustAtTC(t *testing.T, pair *testnet.Pair, kind testnet.TargetKind, isEgress, isFilter bool) (*testnet.Target, *testnet.Namespace, string) {
 	t.Helper()
 	target, err := testnet.NewTarget(kind)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	t.Cleanup(func() { target.Close() })
 	ns, name := pair.Rx, pair.RxName
 	if isEgress {
@@ -35,9 +33,7 @@ func mustAtTC(t *testing.T, pair *testnet.Pair, kind testnet.TargetKind, isEgres
 	if errors.Is(err, ebpf.ErrNotSupported) {
 		t.Skip("this kernel has no tcx")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	return target, ns, name
 }
 
@@ -49,9 +45,7 @@ func sendRound(t *testing.T, pair *testnet.Pair, isEgress bool) (frames [][]byte
 		return systest.SendRound(t, pair)
 	}
 	s, err := testnet.NewSender(pair.Tx, pair.TxName)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer s.Close()
 	for _, a := range systest.Answers {
 		frame := testnet.TxToRx().UDP(1000, a.Port, []byte("payload"))
@@ -184,9 +178,7 @@ func testAtTCLeaves(t *testing.T, isFilter bool) {
 	target, ns, name := mustAtTC(t, pair, testnet.AtTC, false, isFilter)
 	p := systest.Listening(t, ns, nil, "-i", name, "--program", systest.ProgramID(t, target), "-w", os.DevNull, "--json")
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
-	if err := errors.Join(target.Close(), removeClsact(ns, name)); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, errors.Join(target.Close(), removeClsact(ns, name)))
 	systest.CheckBlind(t, p, "rx0 is no longer captured: program rewriting_tc_target (id ", "has left tc of rx0")
 	if s := systest.Account(t, p.Said()); s.Captured != 1 {
 		t.Errorf("summary %+v", s)
@@ -201,13 +193,9 @@ func TestTailCallAtTC(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	calling, ns, name := mustAtTC(t, pair, testnet.CallingAtTC, false, true)
 	called, err := testnet.NewTarget(testnet.CalledAtTC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer called.Close()
-	if err := calling.CallsAtTC().Put(uint32(0), called.Program()); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, calling.CallsAtTC().Put(uint32(0), called.Program()))
 	traced := countCalls(t, called.Program(), "called_tc_target")
 	frames := [][]byte{testnet.UDPFrame(100, 0), testnet.UDPFrame(300, 1)}
 	for _, test := range []struct{ args, want string }{

@@ -66,9 +66,7 @@ func TestTraceOneOfSeveral(t *testing.T) {
 		t.Fatalf("the index is %d here and %d elsewhere: the test needs them equal", pair.RxIndex, elsewhere.RxIndex)
 	}
 	for _, other := range []*testnet.Pair{beside, elsewhere} {
-		if err := target.AttachAlso(other.Rx, other.RxName); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, target.AttachAlso(other.Rx, other.RxName))
 	}
 	seen := traceAll(t, pair, pair.RxName)
 	for range 3 {
@@ -107,13 +105,9 @@ func TestTraceBond(t *testing.T) {
 		return netlink.LinkSetMaster(lower, upper)
 	})
 	target, err := testnet.AttachTarget(pair.Rx, "bond1", testnet.Rewriting)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer target.Close()
-	if err := target.AttachAlso(other.Rx, other.RxName); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, target.AttachAlso(other.Rx, other.RxName))
 	seen := traceAll(t, pair, "bond1")
 	systest.SendRound(t, other)
 	systest.SendRound(t, pair)
@@ -143,9 +137,7 @@ func TestMapPrograms(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
 			out := testnet.MustPair(t, testnet.PairOptions{Tx: pair.Rx, TxName: "out0", GRO: true})
 			target, err := testnet.NewTarget(test.kind)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, err)
 			defer target.Close()
 			attachInMap(t, pair, target.Program(), test.in, test.value(out))
 			traceMapProgram(t, pair, out, target)

@@ -214,9 +214,7 @@ func TestDispatcher(t *testing.T) {
 	var ids [3]string
 	for i := range ids {
 		id, err := d.ID(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testnet.Must(t, err)
 		ids[i] = fmt.Sprint(id)
 	}
 	names := testnet.DispatcherComponents
@@ -246,9 +244,7 @@ func TestDispatcher(t *testing.T) {
 		var got []string
 		for _, rec := range records {
 			ifi, err := r.Interface(rec.CI.InterfaceIndex)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testnet.Must(t, err)
 			got = append(got, strings.TrimPrefix(ifi.Name, "rx0:"))
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {
@@ -324,13 +320,9 @@ func TestTailCall(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	target := systest.AttachTarget(t, pair, testnet.HookedFrags)
 	called, err := testnet.NewTarget(testnet.Rewriting)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, err)
 	defer called.Close()
-	if err := target.Hook().Put(uint32(xdp.Pass), called.Program()); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Must(t, target.Hook().Put(uint32(xdp.Pass), called.Program()))
 	traced := countCalls(t, called.Program(), "rewriting_target_program")
 	for _, test := range []struct {
 		args []string
