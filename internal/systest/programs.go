@@ -95,14 +95,6 @@ func PinHookFor(t *testing.T, hook *ebpf.Map, uid int) string {
 	return path
 }
 
-func AttachTarget(t *testing.T, pair *testnet.Pair, kind testnet.TargetKind) *testnet.Target {
-	t.Helper()
-	target, err := testnet.AttachTarget(pair.Rx, pair.RxName, kind)
-	testnet.Must(t, err)
-	t.Cleanup(func() { target.Close() })
-	return target
-}
-
 func Verdicts(t *testing.T, target *testnet.Target) [xdp.VerdictSlots]uint64 {
 	t.Helper()
 	v, err := target.Verdicts()

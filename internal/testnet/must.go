@@ -77,6 +77,15 @@ func MustReceiver(tb TB, p *Pair, verdict xdp.Verdict, opts ReceiverOptions) *Re
 	return opened(tb, "receiver", r, err)
 }
 
+// MustTarget attaches a target to the pair's Rx and detaches it at the end of the test.
+func MustTarget(tb TB, p *Pair, kind TargetKind) *Target {
+	tb.Helper()
+	t, err := AttachTarget(p.Rx, p.RxName, kind)
+	Must(tb, err)
+	tb.Cleanup(func() { t.Close() }) // fails if the test has removed the interface
+	return t
+}
+
 // MustGenerator loads a generator and closes it at the end of the test. If the kernel has no live
 // frames it skips the test.
 func MustGenerator(tb TB, p *Pair) *Generator {

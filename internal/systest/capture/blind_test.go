@@ -121,7 +121,7 @@ func TestTracedProgramLeaves(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
-			systest.AttachTarget(t, pair, testnet.Rewriting)
+			testnet.MustTarget(t, pair, testnet.Rewriting)
 			p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--rx-capture", "entry,exit", "-w", os.DevNull, "--json")
 			systest.SendRound(t, pair)
 			test.act(t, pair)
@@ -174,7 +174,7 @@ func TestDispatcherHidden(t *testing.T) {
 func TestHookMapSlotTaken(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	target := systest.AttachTarget(t, pair, testnet.HookedFrags)
+	target := testnet.MustTarget(t, pair, testnet.HookedFrags)
 	hook := systest.PinHook(t, target.Hook())
 	p := systest.Listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json")
 	testnet.Must(t, target.Hook().Put(uint32(xdp.Tx), target.Program()))
@@ -186,7 +186,7 @@ func TestHookMapSlotTaken(t *testing.T) {
 func TestHookMapOwnerLeaves(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	target := systest.AttachTarget(t, pair, testnet.HookedFrags)
+	target := testnet.MustTarget(t, pair, testnet.HookedFrags)
 	hook := systest.PinHook(t, target.Hook())
 	p := systest.Listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull, "--json", "--no-sandbox")
 	systest.SendRound(t, pair)

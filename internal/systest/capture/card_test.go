@@ -159,7 +159,7 @@ func TestNetworkCard(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			pair := testnet.MustCards(t, testnet.PairOptions{})
 			if test.beside {
-				systest.AttachTarget(t, pair, testnet.Rewriting)
+				testnet.MustTarget(t, pair, testnet.Rewriting)
 			}
 			listener := listenIP(t, pair)
 			p := systest.Listening(t, pair.Rx, nil, append([]string{"-i", "rx0", "-w", os.DevNull, "-c", "50", "--json"}, test.args...)...)

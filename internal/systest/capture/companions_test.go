@@ -320,7 +320,7 @@ func TestCompanionsOfTraced(t *testing.T) {
 		}
 		t.Run(at, func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
-			systest.AttachTarget(t, pair, testnet.Rewriting)
+			testnet.MustTarget(t, pair, testnet.Rewriting)
 			frames := startStream(t, pair)
 			file := systest.TempFile(t)
 			flows := fmt.Sprint(i) // with flow counters, all protocols are counted at the exit

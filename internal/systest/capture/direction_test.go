@@ -498,7 +498,7 @@ func TestDirectionsBesideProgram(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	systest.AttachTarget(t, pair, testnet.Rewriting)
+	testnet.MustTarget(t, pair, testnet.Rewriting)
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "inout", "--rx-capture", "entry,exit", "--verdict", "pass",
 		"-w", os.DevNull, "--json")
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))

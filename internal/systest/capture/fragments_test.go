@@ -70,7 +70,7 @@ func TestFragments(t *testing.T) {
 			}
 			if test.traced {
 				testnet.RequireFentry(t)
-				systest.AttachTarget(t, pair, testnet.Hooked)
+				testnet.MustTarget(t, pair, testnet.Hooked)
 			}
 			file := systest.TempFile(t)
 			p := systest.Listening(t, ns, nil, append(test.args, "-i", ifname, "-w", file, "--fragments", "--json", "port 5000")...)

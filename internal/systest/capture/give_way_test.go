@@ -121,8 +121,8 @@ func TestGiveWayToOthersOnly(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
 	apart := testnet.MustPair(t, testnet.PairOptions{})
 	beside := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
-	systest.AttachTarget(t, apart, testnet.Hooked)
-	systest.AttachTarget(t, beside, testnet.Hooked)
+	testnet.MustTarget(t, apart, testnet.Hooked)
+	testnet.MustTarget(t, beside, testnet.Hooked)
 	testnet.Uppers[1].MustAdd(t, pair) // br0
 	p := systest.Listening(t, pair.Rx, nil, "-i", "br0", "-i", "late*", "--at", "xdp", "--give-way",
 		"-w", systest.TempFile(t), "--json")

@@ -41,7 +41,7 @@ func TestHookMap(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			pair := testnet.MustPair(t, testnet.PairOptions{})
-			target := systest.AttachTarget(t, pair, kind)
+			target := testnet.MustTarget(t, pair, kind)
 			hook := systest.PinHook(t, target.Hook())
 			passed := listenIP(t, pair)
 			file := systest.TempFile(t)
@@ -85,7 +85,7 @@ func TestHookMap(t *testing.T) {
 func TestHookMapInUse(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	target := systest.AttachTarget(t, pair, testnet.HookedFrags)
+	target := testnet.MustTarget(t, pair, testnet.HookedFrags)
 	hook := systest.PinHook(t, target.Hook())
 	killed := systest.Listening(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull)
 	var stub ebpf.ProgramID
@@ -117,7 +117,7 @@ func TestHookMapInUse(t *testing.T) {
 func TestHookMapVerdictThenSampling(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	target := systest.AttachTarget(t, pair, testnet.HookedFrags)
+	target := testnet.MustTarget(t, pair, testnet.HookedFrags)
 	systest.CheckVerdictThenSampling(t, pair, "--hook", systest.PinHook(t, target.Hook()))
 }
 

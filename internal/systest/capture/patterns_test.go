@@ -177,7 +177,7 @@ func TestPatternsTraced(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	target := systest.AttachTarget(t, pair, testnet.Hooked)
+	target := testnet.MustTarget(t, pair, testnet.Hooked)
 	file := systest.TempFile(t)
 	p := systest.Listening(t, pair.Rx, nil, "-i", "rx*", "-w", file, "--json", "-U")
 	testnet.Send(t, pair, testnet.UDPFrame(100, 0))

@@ -154,7 +154,7 @@ func TestSampleVerdicts(t *testing.T) {
 		if testnet.Shared(i) {
 			t.Run("hook map, "+transport, func(t *testing.T) {
 				pair := testnet.MustPair(t, testnet.PairOptions{})
-				hook := systest.PinHook(t, systest.AttachTarget(t, pair, testnet.Hooked).Hook())
+				hook := systest.PinHook(t, testnet.MustTarget(t, pair, testnet.Hooked).Hook())
 				testSampleVerdicts(t, pair, "--transport", transport, "--hook", hook)
 			})
 		}
@@ -162,7 +162,7 @@ func TestSampleVerdicts(t *testing.T) {
 			t.Run("exit, "+transport, func(t *testing.T) {
 				testnet.RequireFentry(t)
 				pair := testnet.MustPair(t, testnet.PairOptions{})
-				systest.AttachTarget(t, pair, testnet.Rewriting)
+				testnet.MustTarget(t, pair, testnet.Rewriting)
 				testSampleVerdicts(t, pair, "--transport", transport, "-i", pair.RxName)
 			})
 		}

@@ -140,7 +140,7 @@ func TestTracingRefused(t *testing.T) {
 		}
 	}
 	first.Interrupt()
-	target := systest.AttachTarget(t, pair, testnet.Rewriting)
+	target := testnet.MustTarget(t, pair, testnet.Rewriting)
 	status, stderr = systest.Start(t, pair.Rx, nil, "-i", pair.RxName, "-w", os.DevNull).Wait()
 	want := "xdpcap: trace program rewriting_target_program (id "
 	if status != 1 || !strings.HasPrefix(stderr, want) || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "this kernel refuses fentry") {

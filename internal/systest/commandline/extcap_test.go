@@ -32,7 +32,7 @@ var sentence = regexp.MustCompile(`^(extcap|interface|dlt|arg|value) (\{[a-z]+=[
 func TestExtcapAnswers(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "rx0"})
-	target := systest.AttachTarget(t, pair, testnet.Rewriting)
+	target := testnet.MustTarget(t, pair, testnet.Rewriting)
 	checked := func(args ...string) string {
 		out := systest.RunInside(t, pair.Rx, systest.Command(args...))
 		for line := range strings.Lines(out) {
@@ -363,7 +363,7 @@ func TestExtcapVerdicts(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{RxName: "traced1"})
-	systest.AttachTarget(t, pair, testnet.Rewriting)
+	testnet.MustTarget(t, pair, testnet.Rewriting)
 	want := make(map[string]string)
 	for _, a := range systest.Answers {
 		want[fmt.Sprint(a.Port)] = fmt.Sprint(a.Verdict)

@@ -25,7 +25,7 @@ func TestCountersFollow(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	first := systest.AttachTarget(t, pair, testnet.Rewriting)
+	first := testnet.MustTarget(t, pair, testnet.Rewriting)
 	commands := []string{"stats --json", "count --json", "latency --json", "latency --kernel-stats --json", "stats --listen 127.0.0.1:0"}
 	var processes []*systest.Process
 	var outputs []func() string
@@ -80,7 +80,7 @@ func TestCountersFollow(t *testing.T) {
 	testnet.Must(t, err)
 	systest.WaitSaid(t, p, "has no BTF") // and so cannot be traced
 	at.Close()
-	third := systest.AttachTarget(t, pair, testnet.Rewriting)
+	third := testnet.MustTarget(t, pair, testnet.Rewriting)
 	systest.WaitSaid(t, p, fmt.Sprintf("(id %s) instead of ", systest.ProgramID(t, third)))
 	systest.SendRound(t, pair)
 	if text := systest.Scrape(t, pair, systest.MetricsURL(t, p)); !strings.Contains(text, `xdpcap_verdict_packets_total{interface="rx0",verdict="pass"} 6`) {
@@ -199,7 +199,7 @@ func TestFlowVerdicts(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	target := systest.AttachTarget(t, pair, testnet.Rewriting)
+	target := testnet.MustTarget(t, pair, testnet.Rewriting)
 	program, err := xdp.Identify(target.Program())
 	testnet.Must(t, err)
 	run := func(args ...string) func() string {

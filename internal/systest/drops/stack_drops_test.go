@@ -129,7 +129,7 @@ func TestStackDropsTraced(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
-	systest.AttachTarget(t, pair, testnet.Hooked)
+	testnet.MustTarget(t, pair, testnet.Hooked)
 	file, objects := systest.TempFile(t), filepath.Join(t.TempDir(), "out.json")
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--drops", "-w", file, "-w", objects, "--json", "udp")
 	systest.SendClosed(t, pair, testnet.DropPort, testnet.AbortPort, 99, 100)

@@ -161,7 +161,7 @@ func TestRecorderBounded(t *testing.T) {
 func TestRecorderTriggers(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	target := systest.AttachTarget(t, pair, testnet.HookedFrags)
+	target := testnet.MustTarget(t, pair, testnet.HookedFrags)
 	hook := systest.PinHook(t, target.Hook())
 	pass, drop, abort := testnet.TxToRx().UDP(1000, 53, []byte("p")), testnet.TxToRx().UDP(1000, testnet.DropPort, []byte("d")),
 		testnet.TxToRx().UDP(1000, testnet.AbortPort, []byte("a"))

@@ -63,11 +63,11 @@ func TestUnprivileged(t *testing.T) {
 			return []string{"-i", pair.RxName, "-P"}
 		}, 6},
 		{"hook map", with(), func(t *testing.T, pair *testnet.Pair) []string {
-			return []string{"--hook", systest.PinHookFor(t, systest.AttachTarget(t, pair, testnet.HookedFrags).Hook(), systest.Somebody(t))}
+			return []string{"--hook", systest.PinHookFor(t, testnet.MustTarget(t, pair, testnet.HookedFrags).Hook(), systest.Somebody(t))}
 		}, 5},
 		{"traced", with(unix.CAP_SYS_ADMIN), func(t *testing.T, pair *testnet.Pair) []string {
 			testnet.RequireFentry(t)
-			systest.AttachTarget(t, pair, testnet.Rewriting)
+			testnet.MustTarget(t, pair, testnet.Rewriting)
 			return []string{"-i", pair.RxName, "--rx-capture", "entry,exit"}
 		}, 12},
 	} {
@@ -247,7 +247,7 @@ func TestCountersKeep(t *testing.T) {
 	t.Parallel()
 	testnet.Require(t, "nft")
 	pair, traced := testnet.MustPair(t, testnet.PairOptions{}), testnet.MustPair(t, testnet.PairOptions{})
-	target := systest.AttachTarget(t, traced, testnet.Rewriting)
+	target := testnet.MustTarget(t, traced, testnet.Rewriting)
 	testnet.Must(t, pair.Rx.Do(exec.Command("nft", "list", "tables").Run)) // loads nf_tables, without which there are no rules
 	for _, test := range []struct {
 		args string
@@ -315,7 +315,7 @@ func TestCountersKeepTracing(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	systest.AttachTarget(t, pair, testnet.Rewriting)
+	testnet.MustTarget(t, pair, testnet.Rewriting)
 	for i, args := range []string{"stats", "count --flows 5", "count -Q inout", "latency"} {
 		if !testnet.Shared(i) {
 			continue

@@ -112,7 +112,7 @@ func TestSFlowDiscards(t *testing.T) {
 	for _, hooks := range []string{"exit", "entry,exit"} {
 		t.Run(hooks, func(t *testing.T) {
 			pair := testnet.MustPair(t, testnet.PairOptions{})
-			target := systest.AttachTarget(t, pair, testnet.Hooked)
+			target := testnet.MustTarget(t, pair, testnet.Hooked)
 			info, err := target.Program().Info()
 			testnet.Must(t, err)
 			l := systest.ListenSFlow(t, pair.Rx)

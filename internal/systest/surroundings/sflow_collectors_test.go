@@ -29,7 +29,7 @@ func TestSFlowCollectors(t *testing.T) {
 	collectors = append(collectors, "-w", "sflow://127.0.0.1:7001", "-w", "sflow://localhost:7002", "--counter-interval", "1h")
 
 	// A program's hook map provides verdicts even if the kernel cannot trace.
-	target := systest.AttachTarget(t, pair, testnet.Hooked)
+	target := testnet.MustTarget(t, pair, testnet.Hooked)
 	p := systest.Listening(t, pair.Rx, nil, append(collectors, "--hook", systest.PinHook(t, target.Hook()), "--sflow-agent", "192.0.2.7,70000")...)
 	frames := systest.SendRound(t, pair)
 	p.Interrupt()

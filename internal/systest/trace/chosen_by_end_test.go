@@ -20,7 +20,7 @@ func TestImagesByVerdict(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	systest.AttachTarget(t, pair, testnet.Rewriting)
+	testnet.MustTarget(t, pair, testnet.Rewriting)
 	for i, test := range []struct {
 		args string
 		kept []uint16 // the ports of the packets

@@ -18,7 +18,7 @@ func TestFunction(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	systest.AttachTarget(t, pair, testnet.Functions)
+	testnet.MustTarget(t, pair, testnet.Functions)
 	for _, test := range []struct {
 		function string
 		lines    []string // what a line says of each packet's exit
@@ -71,7 +71,7 @@ func TestFunctionErrors(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	target := systest.AttachTarget(t, pair, testnet.Functions)
+	target := testnet.MustTarget(t, pair, testnet.Functions)
 	program := fmt.Sprintf("functions_target (id %s)", systest.ProgramID(t, target))
 	these := ": these can be traced: hash_port, judge_packet, measure_packet"
 	for _, test := range []struct {

@@ -39,7 +39,7 @@ func TestReasonMap(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	systest.AttachTarget(t, pair, testnet.Reasoning)
+	testnet.MustTarget(t, pair, testnet.Reasoning)
 	for _, transport := range []string{"perf", "ring"} {
 		t.Run(transport, func(t *testing.T) {
 			dir := t.TempDir()
@@ -83,7 +83,7 @@ func TestReasonsChosen(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	systest.AttachTarget(t, pair, testnet.Reasoning)
+	testnet.MustTarget(t, pair, testnet.Reasoning)
 	for i, test := range []struct {
 		args string
 		want []string // hooks and reasons
@@ -133,7 +133,7 @@ func TestStatsByReason(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	r := systest.AttachTarget(t, pair, testnet.Reasoning)
+	r := testnet.MustTarget(t, pair, testnet.Reasoning)
 	info, err := r.Reasons().Info()
 	testnet.Must(t, err)
 	id, _ := info.ID()
@@ -175,7 +175,7 @@ func TestReasonMapOfDrops(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{Addresses: true})
-	systest.AttachTarget(t, pair, testnet.Reasoning)
+	testnet.MustTarget(t, pair, testnet.Reasoning)
 	objects := filepath.Join(t.TempDir(), "out.json")
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--drops", "--reason-map", "reasons", "-w", objects, "--json", "udp")
 	systest.SendClosed(t, pair, 99, testnet.BlockedPort, 100, testnet.NoBackendPort)
@@ -197,7 +197,7 @@ func TestReasonMapMistakes(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	systest.AttachTarget(t, pair, testnet.Reasoning)
+	testnet.MustTarget(t, pair, testnet.Reasoning)
 	for args, want := range map[string]string{
 		"--reason-map nosuch":                               "xdpcap: no BPF map is named nosuch: XDP program reasoning_target (id ",
 		"--reason-map 4000000000":                           "xdpcap: there is no BPF map with the id 4000000000\n",

@@ -24,7 +24,7 @@ func TestReplayOfCapture(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	systest.AttachTarget(t, pair, testnet.Rewriting)
+	testnet.MustTarget(t, pair, testnet.Rewriting)
 	file := systest.TempFile(t)
 	object, after := filepath.Join(filepath.Dir(file), "target.o"), filepath.Join(filepath.Dir(file), "after.pcapng")
 	testnet.Must(t, os.WriteFile(object, testnet.TargetObject(), 0o644))

@@ -63,7 +63,7 @@ func TestSlowerThan(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	systest.AttachTarget(t, pair, testnet.Slow)
+	testnet.MustTarget(t, pair, testnet.Slow)
 	least := uint32(testnet.SlowTime)
 	for i, test := range []struct {
 		args    string
@@ -167,7 +167,7 @@ func TestSlowerTrigger(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	systest.AttachTarget(t, pair, testnet.Slow)
+	testnet.MustTarget(t, pair, testnet.Slow)
 	file := systest.TempFile(t)
 	trigger := "slower:" + testnet.SlowTime.String()
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", file, "--ring", "1M", "--trigger", trigger, "--json")

@@ -156,7 +156,7 @@ func TestStackBehindTrace(t *testing.T) {
 	frames := variety()
 	pair := newJumboPair(t)
 	stack := openStack(t, pair)
-	target := systest.AttachTarget(t, pair, testnet.Rewriting)
+	target := testnet.MustTarget(t, pair, testnet.Rewriting)
 	want := through(t, pair, stack, frames)
 	alone := systest.Verdicts(t, target)
 

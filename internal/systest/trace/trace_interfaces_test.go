@@ -59,7 +59,7 @@ func TestTraceOneOfSeveral(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	target := systest.AttachTarget(t, pair, testnet.Rewriting)
+	target := testnet.MustTarget(t, pair, testnet.Rewriting)
 	beside := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1", TxName: "tx1"})
 	elsewhere := testnet.MustPair(t, testnet.PairOptions{})
 	if elsewhere.RxIndex != pair.RxIndex {

@@ -26,7 +26,7 @@ func TestEntryAndExit(t *testing.T) {
 func testEntryAndExit(t *testing.T, transport string) {
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	target := systest.AttachTarget(t, pair, testnet.Rewriting)
+	target := testnet.MustTarget(t, pair, testnet.Rewriting)
 	file := systest.TempFile(t)
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--rx-capture", "entry,exit", "-w", file, "--json", "--transport", transport)
 	frames := systest.SendRound(t, pair)
@@ -82,7 +82,7 @@ func TestPairs(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	systest.AttachTarget(t, pair, testnet.Rewriting)
+	testnet.MustTarget(t, pair, testnet.Rewriting)
 	file := systest.TempFile(t)
 	sent := testnet.Volume(30_000)
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--rx-capture", "entry,exit", "-w", file, "--json", "-B", systest.RingFor(2*sent, 60))
@@ -115,7 +115,7 @@ func TestTraceChoices(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	systest.AttachTarget(t, pair, testnet.Rewriting)
+	testnet.MustTarget(t, pair, testnet.Rewriting)
 	for i, test := range []struct {
 		args string
 		want []int64 // verdicts; -1 = an entry
@@ -176,7 +176,7 @@ func TestVerdictThenSampling(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	systest.AttachTarget(t, pair, testnet.Rewriting)
+	testnet.MustTarget(t, pair, testnet.Rewriting)
 	systest.CheckVerdictThenSampling(t, pair, "-i", pair.RxName)
 }
 
@@ -186,7 +186,7 @@ func TestTraceKilled(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	target := systest.AttachTarget(t, pair, testnet.Rewriting)
+	target := testnet.MustTarget(t, pair, testnet.Rewriting)
 	defer systest.Trickle(t, pair)()
 	times := 3
 	if testnet.Emulated() {
@@ -293,7 +293,7 @@ func TestReplacedMain(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	target := systest.AttachTarget(t, pair, testnet.Rewriting)
+	target := testnet.MustTarget(t, pair, testnet.Rewriting)
 	id := replaceMain(t, target.Program(), testnet.DispatcherComponents[0])
 	want := fmt.Sprintf("does not run itself: program %s (id %d) has taken its place (freplace): trace that one, with --program and its id",
 		testnet.DispatcherComponents[0], id)
@@ -318,7 +318,7 @@ func TestTailCall(t *testing.T) {
 	t.Parallel()
 	testnet.RequireFentry(t)
 	pair := testnet.MustPair(t, testnet.PairOptions{})
-	target := systest.AttachTarget(t, pair, testnet.HookedFrags)
+	target := testnet.MustTarget(t, pair, testnet.HookedFrags)
 	called, err := testnet.NewTarget(testnet.Rewriting)
 	testnet.Must(t, err)
 	defer called.Close()
