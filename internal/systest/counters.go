@@ -17,9 +17,9 @@ import (
 // MetricsURL returns the address at which a process reports that it serves its metrics.
 func MetricsURL(t *testing.T, p *Process) string {
 	t.Helper()
-	found := regexp.MustCompile(`metrics at (http://\S+)`).FindStringSubmatch(p.Said())
+	found := regexp.MustCompile(`metrics at (http://\S+)`).FindStringSubmatch(p.Stderr())
 	if found == nil {
-		t.Fatalf("no metrics: %s", p.Said())
+		t.Fatalf("no metrics: %s", p.Stderr())
 	}
 	return found[1]
 }
@@ -67,6 +67,7 @@ type Pipe struct {
 	In *os.File // the process's standard output
 }
 
+// NewPipe makes a Pipe, which is removed when the test ends.
 func NewPipe(t *testing.T) *Pipe {
 	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), "out")

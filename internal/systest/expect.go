@@ -39,10 +39,10 @@ func Objects[T any](t *testing.T, text string) (all []T) {
 	return all
 }
 
-// WaitSaid waits until a process has printed these words on stderr.
-func WaitSaid(t *testing.T, p *Process, words string) {
+// WaitStderr waits until a process has printed these words on stderr.
+func WaitStderr(t *testing.T, p *Process, words string) {
 	t.Helper()
-	testnet.WaitFor(t, "the words "+words, func() bool { return strings.Contains(p.Said(), words) })
+	testnet.WaitFor(t, "the words "+words, func() bool { return strings.Contains(p.Stderr(), words) })
 }
 
 // WaitMetric waits until the metrics of a process have a line that begins with these words.

@@ -151,6 +151,7 @@ func WaitReleased(t *testing.T, program ebpf.ProgramID, maps []ebpf.MapID) {
 	})
 }
 
+// MapsOf returns the ids of a program's maps.
 func MapsOf(id ebpf.ProgramID) ([]ebpf.MapID, error) {
 	program, err := ebpf.NewProgramFromID(id)
 	if err != nil {
@@ -165,7 +166,7 @@ func MapsOf(id ebpf.ProgramID) ([]ebpf.MapID, error) {
 	return maps, nil
 }
 
-// A jsonLine has the keys of a packet's line that tshark also prints.
+// A JsonLine has the keys of a packet's line that tshark also prints.
 type JsonLine struct {
 	Time            string
 	Interface       string
@@ -189,7 +190,7 @@ func (l JsonLine) String() string {
 		l.SourceMAC, l.DestinationMAC, l.Source, l.SourcePort, l.Destination, l.DestinationPort, l.CommunityID), "\n")
 }
 
-// LineTime is the time of lineWithAllKeys, in nanoseconds since the Unix epoch.
+// LineTime is the time of LineWithAllKeys, in nanoseconds since the Unix epoch.
 const LineTime = 1_795_470_000_123_456_789
 
 // LineWithAllKeys is the line of a TCP segment of 300 bytes with every key.
@@ -213,14 +214,14 @@ func LineWithAllKeys() []byte {
 }
 
 // WaitForFile waits until a recorder has reported a written file, and returns that message.
-func WaitForFile(t *testing.T, p *Process, path string) (said string) {
+func WaitForFile(t *testing.T, p *Process, path string) (message string) {
 	t.Helper()
 	testnet.WaitFor(t, path, func() bool {
-		_, after, ok := strings.Cut(p.Said(), "xdpcap: "+path+": ")
-		said, _, _ = strings.Cut(after, "\n")
+		_, after, ok := strings.Cut(p.Stderr(), "xdpcap: "+path+": ")
+		message, _, _ = strings.Cut(after, "\n")
 		return ok && strings.Contains(after, "\n")
 	})
-	return said
+	return message
 }
 
 // Unpack decompresses a file, if it is compressed. It returns the error that ended the

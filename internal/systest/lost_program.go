@@ -54,9 +54,9 @@ func (c *LosingCard) Lose(t *testing.T, p *Process, way func(netlink.Link) error
 	InRx(t, c.Pair, way)
 	testnet.WaitFor(t, "the notice", func() bool {
 		c.Send(t, 1, testnet.DropPort)
-		return AttachedAgain.MatchString(p.Said())
+		return AttachedAgain.MatchString(p.Stderr())
 	})
-	missed, _ = strconv.ParseUint(AttachedAgain.FindStringSubmatch(p.Said())[1], 10, 64)
+	missed, _ = strconv.ParseUint(AttachedAgain.FindStringSubmatch(p.Stderr())[1], 10, 64)
 	if missed == 0 {
 		t.Error("no packet has passed by")
 	}

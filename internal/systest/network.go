@@ -133,12 +133,14 @@ func EgressOf(t *testing.T, pair *testnet.Pair) (list []string) {
 	return list
 }
 
+// Attrs returns attributes of an interface that has only a name.
 func Attrs(name string) netlink.LinkAttrs {
 	a := netlink.NewLinkAttrs()
 	a.Name = name
 	return a
 }
 
+// AddLink adds an interface to the receiving namespace.
 func AddLink(t *testing.T, pair *testnet.Pair, l netlink.Link) {
 	t.Helper()
 	testnet.Must(t, pair.Rx.Do(func() error { return netlink.LinkAdd(l) }))
@@ -196,10 +198,10 @@ func RunInside(t *testing.T, ns *testnet.Namespace, cmd *exec.Cmd) string {
 func CountsOf(t *testing.T, p *Process, seen uint64) (s Summary) {
 	t.Helper()
 	testnet.WaitFor(t, "packets to be seen", func() bool {
-		before := len(Summaries(t, p.Said()))
+		before := len(Summaries(t, p.Stderr()))
 		p.Cmd.Process.Signal(syscall.SIGUSR1)
 		testnet.WaitFor(t, "the counts", func() bool {
-			all := Summaries(t, p.Said())
+			all := Summaries(t, p.Stderr())
 			if len(all) > before {
 				s = all[len(all)-1]
 			}

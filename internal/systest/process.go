@@ -86,10 +86,11 @@ func buildXdpcap() (remove func(), err error) {
 
 // Process is a running xdpcap.
 type Process struct {
-	T      *testing.T
-	Cmd    *exec.Cmd
-	Ready  chan struct{} // closed when it has printed that it listens
-	Done   chan struct{} // closed when it has ended
+	T     *testing.T
+	Cmd   *exec.Cmd
+	Ready chan struct{} // closed when it has printed that it listens
+	Done  chan struct{} // closed when it has ended
+
 	mu     sync.Mutex
 	stderr bytes.Buffer
 }
@@ -123,7 +124,7 @@ func StartCommand(t *testing.T, ns *testnet.Namespace, stdout *os.File, cmd *exe
 		p.Cmd.ExtraFiles = []*os.File{p.Cmd.Stderr.(*os.File)} // number 3
 	}
 	testnet.Must(t, ns.Start(p.Cmd))
-	go p.follow(stderr)
+	go p.keepStderr(stderr)
 	t.Cleanup(func() {
 		p.Cmd.Process.Kill()
 		<-p.Done
@@ -136,7 +137,8 @@ func isCounter(word string) bool {
 	return slices.Contains([]string{"stats", "count", "monitor", "drops", "latency", "replay", "probe"}, word)
 }
 
-func (p *Process) follow(stderr io.Reader) {
+// keepStderr reads the process's stderr to its end, and then waits for the process.
+func (p *Process) keepStderr(stderr io.Reader) {
 	defer close(p.Done)
 	var once sync.Once
 	for lines := bufio.NewReader(stderr); ; {
@@ -154,7 +156,8 @@ func (p *Process) follow(stderr io.Reader) {
 	}
 }
 
-func (p *Process) Said() string {
+// Stderr returns the text that the process has printed on stderr so far.
+func (p *Process) Stderr() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stderr.String()
@@ -175,10 +178,10 @@ func (p *Process) Listening() *Process {
 		select {
 		case <-p.Ready: // it ended before it was ready
 		default:
-			p.T.Fatalf("xdpcap %v ended: %s", p.Cmd.Args[1:], p.Said())
+			p.T.Fatalf("xdpcap %v ended: %s", p.Cmd.Args[1:], p.Stderr())
 		}
 	case <-time.After(testnet.Patience):
-		p.T.Fatalf("xdpcap %v does not listen: %s", p.Cmd.Args[1:], p.Said())
+		p.T.Fatalf("xdpcap %v does not listen: %s", p.Cmd.Args[1:], p.Stderr())
 	}
 	return p
 }
@@ -191,9 +194,9 @@ func (p *Process) Wait() (int, string) {
 	case <-time.After(testnet.Patience):
 		p.Cmd.Process.Signal(syscall.SIGABRT) // prints every goroutine
 		<-p.Done
-		p.T.Fatalf("xdpcap %v does not end: %s", p.Cmd.Args[1:], p.Said())
+		p.T.Fatalf("xdpcap %v does not end: %s", p.Cmd.Args[1:], p.Stderr())
 	}
-	return p.Cmd.ProcessState.ExitCode(), p.Said()
+	return p.Cmd.ProcessState.ExitCode(), p.Stderr()
 }
 
 // Interrupt ends it like Ctrl-C, and expects exit status 0.
@@ -249,7 +252,7 @@ func Summaries(t *testing.T, text string) (all []Summary) {
 	return all
 }
 
-// output runs a tool on a file and returns its output.
+// OutputOf runs a tool, and returns its standard output.
 func OutputOf(t *testing.T, tool string, args ...string) string {
 	t.Helper()
 	testnet.Require(t, tool)
@@ -293,13 +296,14 @@ func Attached(t *testing.T, pair *testnet.Pair) string {
 	return ""
 }
 
+// TempFile returns the path of a capture file, which does not exist yet.
 func TempFile(t *testing.T) string { return filepath.Join(t.TempDir(), "out.pcapng") }
 
 // StopProcess stops a process, which must still run, until ContinueProcess.
 func StopProcess(t *testing.T, p *Process) {
 	t.Helper()
 	if !TryStopProcess(t, p) {
-		t.Fatalf("xdpcap %v ended: %s", p.Cmd.Args[1:], p.Said())
+		t.Fatalf("xdpcap %v ended: %s", p.Cmd.Args[1:], p.Stderr())
 	}
 }
 

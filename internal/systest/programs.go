@@ -95,6 +95,7 @@ func PinHookFor(t *testing.T, hook *ebpf.Map, uid int) string {
 	return path
 }
 
+// Verdicts returns the packets of a target by verdict.
 func Verdicts(t *testing.T, target *testnet.Target) [xdp.VerdictSlots]uint64 {
 	t.Helper()
 	v, err := target.Verdicts()
@@ -102,6 +103,7 @@ func Verdicts(t *testing.T, target *testnet.Target) [xdp.VerdictSlots]uint64 {
 	return v
 }
 
+// ProgramID returns the id of a target's program, as a flag takes it.
 func ProgramID(t *testing.T, target *testnet.Target) string {
 	t.Helper()
 	info, err := target.Program().Info()
@@ -120,6 +122,7 @@ type Traced struct {
 	Comments []string
 }
 
+// ReadTraced reads the packets of a file.
 func ReadTraced(t *testing.T, path string) []Traced {
 	t.Helper()
 	_, r := OpenFile(t, path)
@@ -150,6 +153,7 @@ var Answers = []struct {
 	Verdict int64
 }{{9, 1}, {10, 0}, {11, 3}, {12, int64(testnet.NoVerdict)}, {53, 2}, {443, 2}}
 
+// SendRound sends a frame to each of the ports in Answers, and returns the frames.
 func SendRound(t *testing.T, pair *testnet.Pair) (frames [][]byte) {
 	t.Helper()
 	for _, a := range Answers {

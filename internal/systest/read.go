@@ -115,6 +115,7 @@ func WriteSample(t *testing.T, sources ...capture.Source) writtenFile {
 	return w
 }
 
+// OutletName and ReasonName are the names in files of WriteSample.
 func OutletName(to capture.Outlet) string { return fmt.Sprintf("out\x1b%d", to) }
 
 func ReasonName(_ uint16, f *capture.Facts) string { return fmt.Sprintf("REASON_%d", f.Reason) }
@@ -147,9 +148,8 @@ func (w *writtenFile) WriteTo(t *testing.T, out capture.Output) {
 	}
 }
 
-var (
-	PlainSource = capture.Source{Name: "eth0"}
-)
+// PlainSource is an interface without a traced program.
+var PlainSource = capture.Source{Name: "eth0"}
 
 // PacketKeys is a packet as read --json prints it.
 type PacketKeys struct {
@@ -191,6 +191,7 @@ type PacketKeys struct {
 	Line      string   `json:"line"`
 }
 
+// ReadBytes returns the bytes of a file.
 func ReadBytes(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)

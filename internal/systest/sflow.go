@@ -16,7 +16,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
-// An sflowListener is a collector that keeps every datagram. Datagrams wait in its socket until
+// An SflowListener is a collector that keeps every datagram. Datagrams wait in its socket until
 // Read is called, so Read returns all datagrams sent before.
 type SflowListener struct {
 	Address   string // 127.0.0.1:PORT
@@ -91,7 +91,7 @@ func SamplesOf(all []SflowDatagram, kind uint32) (samples []SflowSample) {
 	return samples
 }
 
-// An sflowDatagram has the fields of a datagram that tests check. It is decoded by the
+// An SflowDatagram has the fields of a datagram that tests check. It is decoded by the
 // specification, without the package that encodes it.
 type SflowDatagram struct {
 	Agent                      netip.Addr
@@ -207,7 +207,7 @@ func InterfaceIndex(t *testing.T, pair *testnet.Pair) (index uint32) {
 	return index
 }
 
-// CheckDiscards checks the notifications about a round of sendRound.
+// CheckDiscards checks the notifications about the frames of SendRound.
 func CheckDiscards(t *testing.T, discards []SflowSample, frames [][]byte, index uint32, program string) {
 	t.Helper()
 	for i, verdict := range []string{"XDP_DROP", "XDP_ABORTED"} {

@@ -34,9 +34,9 @@ func RunIn(t *testing.T, ns *testnet.Namespace, cmd *exec.Cmd) (string, error) {
 // Served returns the address at which a capture with --serve waits for clients.
 func Served(t *testing.T, p *Process) string {
 	t.Helper()
-	m := regexp.MustCompile(`clients of tcp://([^\s,]+)`).FindStringSubmatch(p.Said())
+	m := regexp.MustCompile(`clients of tcp://([^\s,]+)`).FindStringSubmatch(p.Stderr())
 	if m == nil {
-		t.Fatalf("no address in %s", p.Said())
+		t.Fatalf("no address in %s", p.Stderr())
 	}
 	return m[1]
 }

@@ -31,6 +31,7 @@ func Probe(t *testing.T, pair *testnet.Pair, args ...string) (status int, stdout
 	return status, stdout, stderr
 }
 
+// ProbeJSON has those keys of probe --json that the tests check.
 type ProbeJSON struct {
 	CanCapture bool `json:"can_capture"`
 	Interface  struct {
@@ -57,6 +58,7 @@ func DirectoryFor(t *testing.T, uid int) string {
 
 const NoCapability = "0000000000000000"
 
+// OwnerOf returns the user id of a file's owner.
 func OwnerOf(t *testing.T, file string) int {
 	t.Helper()
 	var info unix.Stat_t
@@ -64,6 +66,7 @@ func OwnerOf(t *testing.T, file string) int {
 	return int(info.Uid)
 }
 
+// Contents returns the text of a file.
 func Contents(t *testing.T, file string) string {
 	t.Helper()
 	return string(ReadBytes(t, file))

@@ -20,7 +20,7 @@ func TestAtTC(t *testing.T) {
 	for i := range n {
 		testnet.Send(t, pair, testnet.UDPFrame(100, uint64(i)))
 	}
-	testnet.WaitFor(t, "the packets", func() bool { return strings.Contains(p.Said(), "listening on "+pair.RxName+"@ingress, tc ingress,") })
+	testnet.WaitFor(t, "the packets", func() bool { return strings.Contains(p.Stderr(), "listening on "+pair.RxName+"@ingress, tc ingress,") })
 	s := systest.Account(t, p.Interrupt())
 	if len(s.Interfaces) != 1 || s.Captured != n || s.PassedBy != 0 {
 		t.Fatalf("summary %+v", s)

@@ -63,7 +63,7 @@ func TestOwnProgramLeaves(t *testing.T) {
 			}
 			systest.CheckBlind(t, p, "rx0 is no longer captured: XDP program xdpcap_", "has left rx0, "+test.want,
 				": start again to capture what runs there now")
-			if s := systest.Account(t, p.Said()); s.Captured != 1 {
+			if s := systest.Account(t, p.Stderr()); s.Captured != 1 {
 				t.Errorf("summary %+v", s)
 			}
 		})
@@ -86,10 +86,10 @@ func TestSomeInterfacesLeave(t *testing.T) {
 	busy := systest.Trickle(t, pair)
 	systest.InRx(t, pairs[1], netlink.LinkDel)
 	const gone = "xdpcap: interface rx1 was deleted or moved to another network namespace\n"
-	systest.WaitSaid(t, p, gone)
+	systest.WaitStderr(t, p, gone)
 	systest.DetachLink(t, pairs[2])
 	const detached = "xdpcap: rx2 is no longer captured: "
-	systest.WaitSaid(t, p, detached)
+	systest.WaitStderr(t, p, detached)
 	busy()
 	testnet.Send(t, pairs[3], testnet.UDPFrame(64, 0), testnet.UDPFrame(64, 1))
 	p.Cmd.Process.Signal(os.Interrupt)
@@ -126,7 +126,7 @@ func TestTracedProgramLeaves(t *testing.T) {
 			systest.SendRound(t, pair)
 			test.act(t, pair)
 			systest.CheckBlind(t, p, "rx0 is no longer captured: XDP program rewriting_target_program (id ", "has left rx0, "+test.want)
-			if s := systest.Account(t, p.Said()); s.Captured != 2*uint64(len(systest.Answers)) {
+			if s := systest.Account(t, p.Stderr()); s.Captured != 2*uint64(len(systest.Answers)) {
 				t.Errorf("summary %+v", s)
 			}
 		})
@@ -144,11 +144,11 @@ func TestDispatcherChanges(t *testing.T) {
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "--program", names[0]+","+names[1], "-w", os.DevNull, "--json", "--no-sandbox")
 	testnet.Must(t, first.Replace(1))
 	want := "xdpcap: rx0 is no longer captured: XDP program " + names[0] + " (id "
-	systest.WaitSaid(t, p, want)
+	systest.WaitStderr(t, p, want)
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 	first.Close()
 	systest.CheckBlind(t, p, "no longer captured: XDP program "+names[1]+" (id ", "has left rx0, which runs none now")
-	if s := systest.Account(t, p.Said()); s.Captured != 1 {
+	if s := systest.Account(t, p.Stderr()); s.Captured != 1 {
 		t.Errorf("summary %+v", s)
 	}
 }
@@ -165,7 +165,7 @@ func TestDispatcherHidden(t *testing.T) {
 	testnet.Must(t, d.Replace(1))
 	systest.CheckBlind(t, p, "rx0 is no longer captured: rx0 runs program with id ", "only CAP_SYS_ADMIN may see whether that still calls XDP program "+name+" (id ",
 		": start again, and add --no-sandbox to survive")
-	if s := systest.Account(t, p.Said()); s.Captured != 1 {
+	if s := systest.Account(t, p.Stderr()); s.Captured != 1 {
 		t.Errorf("summary %+v", s)
 	}
 }
@@ -192,7 +192,7 @@ func TestHookMapOwnerLeaves(t *testing.T) {
 	systest.SendRound(t, pair)
 	target.Close()
 	systest.CheckBlind(t, p, hook+" is no longer captured: no program calls it, since hooked_target_frags (id ", " is gone")
-	if s := systest.Account(t, p.Said()); s.Captured != 5 {
+	if s := systest.Account(t, p.Stderr()); s.Captured != 5 {
 		t.Errorf("summary %+v", s)
 	}
 	status, stderr := systest.Start(t, pair.Rx, nil, "--hook", hook, "-w", os.DevNull).Wait()

@@ -254,7 +254,7 @@ func TestCompanionTables(t *testing.T) {
 	testnet.Send(t, pair, testnet.UDPFrame(100, 1), testnet.UDPFrame(200, 2))
 	testnet.WaitHandled(t) // in generic mode the kernel runs the program after the driver has counted
 	p.Cmd.Process.Signal(unix.SIGUSR1)
-	testnet.WaitFor(t, "the tables", func() bool { return strings.Contains(p.Said(), "lo, received, over") })
+	testnet.WaitFor(t, "the tables", func() bool { return strings.Contains(p.Stderr(), "lo, received, over") })
 	said := p.Interrupt()
 	for _, want := range []string{
 		"  rx0, received, over ",

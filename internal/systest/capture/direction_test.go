@@ -594,11 +594,11 @@ func TestEgressLeaves(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "inout", "-w", os.DevNull, "--json")
 	detachEgress(t, pair)
-	systest.WaitSaid(t, p, "rx0 is no longer captured: ")
+	systest.WaitStderr(t, p, "rx0 is no longer captured: ")
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 	p.Cmd.Process.Signal(os.Interrupt)
 	systest.CheckBlind(t, p, "rx0 is no longer captured: ", "egress")
-	if s := systest.Account(t, p.Said()); s.Interfaces[0].Captured != 1 {
+	if s := systest.Account(t, p.Stderr()); s.Interfaces[0].Captured != 1 {
 		t.Errorf("%+v", s.Interfaces)
 	}
 

@@ -69,18 +69,18 @@ func TestGiveWay(t *testing.T) {
 				return err == nil
 			})
 			t.Logf("let in after %v, at attempt %d", time.Since(began), tries)
-			systest.WaitSaid(t, p, "rx0 gives way to an XDP program of ")
+			systest.WaitStderr(t, p, "rx0 gives way to an XDP program of ")
 			last := "entry"
 			if traced { // at once if the program was quicker, or after a time at tc ingress
-				systest.WaitSaid(t, p, "rx0 is captured again, rx0:hooked_target@fentry, after ")
+				systest.WaitStderr(t, p, "rx0 is captured again, rx0:hooked_target@fentry, after ")
 			} else {
 				last = "ingress"
-				systest.WaitSaid(t, p, "rx0 is captured again, rx0@ingress, after ")
-				systest.WaitSaid(t, p, "stays captured at tc ingress: this kernel refuses fentry")
+				systest.WaitStderr(t, p, "rx0 is captured again, rx0@ingress, after ")
+				systest.WaitStderr(t, p, "stays captured at tc ingress: this kernel refuses fentry")
 			}
 			busy()
 			systest.SendNumbered(t, pair, numbered, 100)
-			gaps := regexp.MustCompile(`received at least (\d+) packets`).FindAllStringSubmatch(p.Said(), -1)
+			gaps := regexp.MustCompile(`received at least (\d+) packets`).FindAllStringSubmatch(p.Stderr(), -1)
 			var passed uint64
 			for _, m := range gaps {
 				n, _ := strconv.ParseUint(m[1], 10, 64)
@@ -107,7 +107,7 @@ func TestGiveWay(t *testing.T) {
 				return nil
 			})
 			if len(gaps) == 0 || s.PassedBy < passed || s.Seen+passed > received {
-				t.Errorf("%d packets of %d passed by, %d while no program was attached: %s", s.PassedBy, received, passed, p.Said())
+				t.Errorf("%d packets of %d passed by, %d while no program was attached: %s", s.PassedBy, received, passed, p.Stderr())
 			}
 		})
 	}
@@ -150,14 +150,14 @@ func TestGiveWayToOthersOnly(t *testing.T) {
 	}
 	// By the time that it captures this interface it has handled what came before.
 	testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "late0", TxName: "late-peer"})
-	systest.WaitSaid(t, p, "late0 has come and is captured, too: XDP")
-	if said := p.Said(); strings.Contains(said, "gives way") {
+	systest.WaitStderr(t, p, "late0 has come and is captured, too: XDP")
+	if said := p.Stderr(); strings.Contains(said, "gives way") {
 		t.Error(said)
 	}
 	attempt(pair)
-	systest.WaitSaid(t, p, "br0 gives way to an XDP program of ")
-	systest.WaitSaid(t, p, "br0 is captured again, br0@ingress, after ")
-	if said := p.Said(); strings.Contains(said, "late0 gives way") == tells {
+	systest.WaitStderr(t, p, "br0 gives way to an XDP program of ")
+	systest.WaitStderr(t, p, "br0 is captured again, br0@ingress, after ")
+	if said := p.Stderr(); strings.Contains(said, "late0 gives way") == tells {
 		t.Error(said)
 	}
 	systest.Account(t, p.Interrupt())

@@ -45,8 +45,8 @@ func testHeadersOutputs(t *testing.T, transport string) {
 	one, two, three := filepath.Join(dir, "out.pcapng"), filepath.Join(dir, "out.pcap"), filepath.Join(dir, "out.json")
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-s", fmt.Sprint("headers+", kept), "--transport", transport, "-w", one, "-w", two, "-w", three,
 		"-w", "sflow://"+collector.Address, "--serve", ":0", "--json")
-	if text := fmt.Sprintf("snapshot length headers+%d\n", kept); !strings.Contains(p.Said(), text) {
-		t.Errorf("no %q in %s", text, p.Said())
+	if text := fmt.Sprintf("snapshot length headers+%d\n", kept); !strings.Contains(p.Stderr(), text) {
+		t.Errorf("no %q in %s", text, p.Stderr())
 	}
 	client, streamed := systest.Join(t, pair, p)
 	testnet.Send(t, pair, frames...)

@@ -45,7 +45,7 @@ func testCPUComesOnline(t *testing.T, lost bool, args ...string) {
 	if lost {
 		const notice = "packets on a CPU that has come online are lost: this process may no longer open perf events (CPU 1); " +
 			"--transport ring does without perf events"
-		systest.WaitSaid(t, p, notice)
+		systest.WaitStderr(t, p, notice)
 		send()
 		if s := systest.Account(t, p.Interrupt()); s.Captured != 1 || s.Lost != 1 {
 			t.Errorf("summary %+v", s)
@@ -114,8 +114,8 @@ func TestCPUGoesAndComesBack(t *testing.T) {
 			if s.Seen != sent || s.Captured+s.Lost != s.Seen || transport == "ring" && s.Lost > 0 {
 				t.Errorf("%d sent, summary %+v", sent, s)
 			}
-			if strings.Contains(p.Said(), "a ring of") {
-				t.Errorf("the notice %s", p.Said())
+			if strings.Contains(p.Stderr(), "a ring of") {
+				t.Errorf("the notice %s", p.Stderr())
 			}
 		})
 	}

@@ -129,7 +129,7 @@ func TestLiveAccounts(t *testing.T) {
 			if err := <-drained; err != nil {
 				t.Error(err)
 			}
-			systest.Account(t, p.Said())
+			systest.Account(t, p.Stderr())
 		})
 	}
 }

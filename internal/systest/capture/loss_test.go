@@ -82,7 +82,7 @@ func slowReader(t *testing.T) (w *os.File, hurry func()) {
 func waitForLoss(t *testing.T, p *systest.Process) (line string) {
 	t.Helper()
 	testnet.WaitFor(t, "a loss to be said", func() bool {
-		line = lossLine.FindString(p.Said())
+		line = lossLine.FindString(p.Stderr())
 		return line != ""
 	})
 	return line

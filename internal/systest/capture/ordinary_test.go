@@ -53,8 +53,8 @@ func TestOrdinaryTraffic(t *testing.T) {
 			sendOrdinary(t, pair, from, ordinaryTime())
 			for _, p := range captures {
 				s := systest.Account(t, p.Interrupt())
-				if s.PassedBy != 0 || s.Unexplained != 0 || s.Seen < 1000 || strings.Contains(p.Said(), "did not pass") {
-					t.Errorf("%+v: %s", s.AccountKeys, p.Said())
+				if s.PassedBy != 0 || s.Unexplained != 0 || s.Seen < 1000 || strings.Contains(p.Stderr(), "did not pass") {
+					t.Errorf("%+v: %s", s.AccountKeys, p.Stderr())
 				}
 				t.Logf("%d packets seen", s.Seen)
 			}

@@ -76,8 +76,8 @@ func testAny(t *testing.T, flags []string, first, late string) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	file, lines := systest.TempFile(t), filepath.Join(t.TempDir(), "lines.json")
 	p := systest.Listening(t, pair.Rx, nil, append(flags, "-i", "any", "--except", "lo,docker*", "-w", file, "-w", lines, "--json", "-U", "-s", "60")...)
-	if !strings.Contains(p.Said(), "listening on "+first+", and on interfaces that come later") {
-		t.Error(p.Said())
+	if !strings.Contains(p.Stderr(), "listening on "+first+", and on interfaces that come later") {
+		t.Error(p.Stderr())
 	}
 	if has := hasProgram(t, pair.Rx, "rx0"); has != strings.Contains(first, "XDP") {
 		t.Errorf("an XDP program is attached: %v", has)
@@ -90,7 +90,7 @@ func testAny(t *testing.T, flags []string, first, late string) {
 	const before = "section interface packet0 packet0 packet0"
 	send(pair, 3, before)
 	other := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "late0"})
-	systest.WaitSaid(t, p, "late0 has come and is captured, too: "+late)
+	systest.WaitStderr(t, p, "late0 has come and is captured, too: "+late)
 	testnet.WaitFor(t, "its description", func() bool { return blocksOf(t, file) == before+" interface" })
 	const both = before + " interface packet1 packet1"
 	send(other, 2, both)
@@ -182,7 +182,7 @@ func TestPatternsTraced(t *testing.T) {
 	p := systest.Listening(t, pair.Rx, nil, "-i", "rx*", "-w", file, "--json", "-U")
 	testnet.Send(t, pair, testnet.UDPFrame(100, 0))
 	testnet.Must(t, target.Close())
-	systest.WaitSaid(t, p, "rx0 has come and is captured, too: rx0@ingress")
+	systest.WaitStderr(t, p, "rx0 has come and is captured, too: rx0@ingress")
 	testnet.Send(t, pair, testnet.UDPFrame(100, 1))
 	testnet.WaitFor(t, "the end of the source that has gone", func() bool { return strings.Contains(blocksOf(t, file), "statistics0") })
 	s := systest.Account(t, p.Interrupt())
@@ -218,7 +218,7 @@ func TestPatternsBelow(t *testing.T) {
 	captured := func(port, said string, p *systest.Process) {
 		t.Helper()
 		testnet.WaitFor(t, port+" and the bridge", func() bool {
-			return strings.Contains(p.Said(), said) && hasProgram(t, pair.Rx, port) && hasProgram(t, pair.Rx, "br0")
+			return strings.Contains(p.Stderr(), said) && hasProgram(t, pair.Rx, port) && hasProgram(t, pair.Rx, "br0")
 		})
 	}
 	addPort("early0")
@@ -226,9 +226,9 @@ func TestPatternsBelow(t *testing.T) {
 	captured("early0", "listening on rx0,early0, XDP native, and on br0, XDP generic, and on interfaces", p)
 	addPort("late0")
 	captured("late0", "br0 is captured anew, because late0 has come below it", p)
-	systest.WaitSaid(t, p, "br0 has come and is captured, too")
-	if strings.Count(p.Said(), "captured anew") != 1 {
-		t.Error(p.Said())
+	systest.WaitStderr(t, p, "br0 has come and is captured, too")
+	if strings.Count(p.Stderr(), "captured anew") != 1 {
+		t.Error(p.Stderr())
 	}
 	if s := systest.Account(t, p.Interrupt()); s.Seen != s.Captured || s.Lost != 0 {
 		t.Errorf("%+v", s.AccountKeys)
@@ -263,11 +263,11 @@ func TestAnyAbove(t *testing.T) {
 					t.Errorf("%s: %+v", i.Interface, i.AccountKeys)
 				}
 			}
-			if strings.Contains(p.Said(), "did not pass") {
-				t.Error(p.Said())
+			if strings.Contains(p.Stderr(), "did not pass") {
+				t.Error(p.Stderr())
 			}
 			if captured[pair.RxName] != packets || captured[above] != packets {
-				t.Errorf("%v, want %d at %s and at %s: %s", captured, packets, pair.RxName, above, p.Said())
+				t.Errorf("%v, want %d at %s and at %s: %s", captured, packets, pair.RxName, above, p.Stderr())
 			}
 		})
 	}
@@ -295,7 +295,7 @@ func TestPatternsOutputs(t *testing.T) {
 	}
 	await("section interface") // of rx0; that of rx1 is written with its first packet
 	late := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1"})
-	systest.WaitSaid(t, p, "rx1 has come")
+	systest.WaitStderr(t, p, "rx1 has come")
 	const packets = 5
 	systest.SendNumbered(t, late, packets, 100)
 	const all = "section interface interface packet1 packet1 packet1 packet1 packet1"
@@ -339,7 +339,7 @@ func TestPatternsRecorder(t *testing.T) {
 	file := systest.TempFile(t)
 	p := systest.Listening(t, pair.Rx, nil, "-i", "rx*", "--ring", "1M", "-w", file, "--trigger", "udp port 7", "--json")
 	late := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "rx1"})
-	systest.WaitSaid(t, p, "rx1 has come")
+	systest.WaitStderr(t, p, "rx1 has come")
 	testnet.Send(t, pair, testnet.UDPFrame(100, 0))
 	testnet.Send(t, late, testnet.UDPFrame(100, 1))
 	testnet.Send(t, late, testnet.TxToRx().UDP(7, 7, make([]byte, 60)))

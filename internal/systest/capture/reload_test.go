@@ -33,7 +33,7 @@ func TestReloadFilter(t *testing.T) {
 		t.Helper()
 		writeSet(t, filter, expression)
 		p.Cmd.Process.Signal(syscall.SIGHUP)
-		systest.WaitSaid(t, p, said)
+		systest.WaitStderr(t, p, said)
 	}
 	send() // 1, 2
 	reload("greater 100", `read `+filter+` again: the filter is "greater 100" from now on`)

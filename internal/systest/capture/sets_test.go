@@ -104,11 +104,11 @@ func TestSetChanges(t *testing.T) {
 	writeSet(t, list+".new", "192.0.2.1\n2001:db8::9\n")
 	testnet.Must(t, os.Rename(list+".new", list))
 	p.Cmd.Process.Signal(syscall.SIGHUP)
-	systest.WaitSaid(t, p, "read "+list+" again: 1 added, 2 deleted")
+	systest.WaitStderr(t, p, "read "+list+" again: 1 added, 2 deleted")
 	send() // 4
 	writeSet(t, list, "192.0.2.2\n192.0.2.300\n")
 	p.Cmd.Process.Signal(syscall.SIGHUP)
-	systest.WaitSaid(t, p, "line 2 of "+list+`: "192.0.2.300"`)
+	systest.WaitStderr(t, p, "line 2 of "+list+`: "192.0.2.300"`)
 	send() // 5
 
 	writeSet(t, list, "192.0.2.2\n")

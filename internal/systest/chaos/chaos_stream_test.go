@@ -34,7 +34,7 @@ var chaosStreams = []chaosEnding{
 	{name: "reader sends and is slow", stream: &streamReader{sends: true, slow: true}, end: hurried(signals(syscall.SIGINT))},
 	{name: "reader resets, another one comes", stream: &streamReader{}, end: func(c *chaos) {
 		c.crashReader()
-		testnet.WaitFor(c.t, "another connection", func() bool { return strings.Contains(c.capture.Said(), ": reconnected; ") })
+		testnet.WaitFor(c.t, "another connection", func() bool { return strings.Contains(c.capture.Stderr(), ": reconnected; ") })
 		c.burst(300)
 		c.settle()
 		signals(syscall.SIGINT)(c)
@@ -73,7 +73,7 @@ func (c *chaos) crashReader() {
 	c.t.Helper()
 	c.reader.crash()
 	c.burst(100)
-	testnet.WaitFor(c.t, "the notice of the end", func() bool { return strings.Contains(c.capture.Said(), ": the connection has ended, ") })
+	testnet.WaitFor(c.t, "the notice of the end", func() bool { return strings.Contains(c.capture.Stderr(), ": the connection has ended, ") })
 }
 
 // A streamReader is the other end of -w tcp://, with the packets that have arrived there.

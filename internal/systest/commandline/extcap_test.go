@@ -391,7 +391,7 @@ func TestExtcapVerdicts(t *testing.T) {
 		case <-limit:
 			cmd.Process.Kill()
 			<-done
-			t.Fatalf("tshark did not end: %s%s\nxdpcap says: %s", &out, &stderr, p.Said())
+			t.Fatalf("tshark did not end: %s%s\nxdpcap says: %s", &out, &stderr, p.Stderr())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -42,7 +42,7 @@ func TestCountersFollow(t *testing.T) {
 	defer at.Close()
 	testnet.Must(t, at.Update(second.Program()))
 	for _, p := range processes {
-		systest.WaitSaid(t, p, fmt.Sprintf("xdpcap: rx0 runs rewriting_target_program (id %s) instead of rewriting_target_program (id %s): ",
+		systest.WaitStderr(t, p, fmt.Sprintf("xdpcap: rx0 runs rewriting_target_program (id %s) instead of rewriting_target_program (id %s): ",
 			systest.ProgramID(t, second), systest.ProgramID(t, first)))
 	}
 	systest.SendRound(t, pair)
@@ -71,17 +71,17 @@ func TestCountersFollow(t *testing.T) {
 	}
 
 	p := processes[exporter]
-	systest.WaitSaid(t, p, left)
-	systest.WaitSaid(t, p, ": waiting for a program\n")
+	systest.WaitStderr(t, p, left)
+	systest.WaitStderr(t, p, ": waiting for a program\n")
 	err = pair.Rx.Do(func() (err error) {
 		at, err = link.AttachXDP(link.XDPOptions{Program: systest.LoadDropping(t), Interface: pair.RxIndex, Flags: link.XDPDriverMode})
 		return err
 	})
 	testnet.Must(t, err)
-	systest.WaitSaid(t, p, "has no BTF") // and so cannot be traced
+	systest.WaitStderr(t, p, "has no BTF") // and so cannot be traced
 	at.Close()
 	third := testnet.MustTarget(t, pair, testnet.Rewriting)
-	systest.WaitSaid(t, p, fmt.Sprintf("(id %s) instead of ", systest.ProgramID(t, third)))
+	systest.WaitStderr(t, p, fmt.Sprintf("(id %s) instead of ", systest.ProgramID(t, third)))
 	systest.SendRound(t, pair)
 	if text := systest.Scrape(t, pair, systest.MetricsURL(t, p)); !strings.Contains(text, `xdpcap_verdict_packets_total{interface="rx0",verdict="pass"} 6`) {
 		t.Error(text)
@@ -108,7 +108,7 @@ func TestCountersDispatcherChanges(t *testing.T) {
 	testnet.Send(t, pair, testnet.UDPFrame(100, 0))
 	testnet.Must(t, d.Replace(1))
 	const notice = "xdpcap: rx0 runs xdp_dispatcher (id "
-	systest.WaitSaid(t, whole, notice)
+	systest.WaitStderr(t, whole, notice)
 	status, stderr := leaves.Wait()
 	if want := fmt.Sprintf("xdpcap: %s (id %d) does not run on rx0 any more: ", names[0], id); status != 1 || !strings.Contains(stderr, want) {
 		t.Errorf("exit status %d: %s", status, stderr)
@@ -265,7 +265,7 @@ func TestCounterPatterns(t *testing.T) {
 	systest.AddPair(t, pair, "other0", 1, 1)
 	p, output := systest.Counting(t, pair, "count", "-i", "rx*", "-i", "la*", "--interval", "50ms")
 	late := testnet.MustPair(t, testnet.PairOptions{Rx: pair.Rx, RxName: "late0", TxName: "late1"})
-	testnet.WaitFor(t, "a new interface", func() bool { return strings.Contains(p.Said(), "listening on late0, received, tc") })
+	testnet.WaitFor(t, "a new interface", func() bool { return strings.Contains(p.Stderr(), "listening on late0, received, tc") })
 	systest.SendNumbered(t, pair, 3, 100)
 	total := regexp.MustCompile(`(?m)^total +3 +300 `)
 	testnet.WaitFor(t, "the packets", func() bool { return total.MatchString(output()) })
@@ -279,13 +279,13 @@ func TestCounterPatterns(t *testing.T) {
 	testnet.Must(t, err)
 	defer file.Close()
 	p = systest.Start(t, pair.Rx, file, "latency", "--kernel-stats", "-i", "any", "--interval", "50ms")
-	testnet.WaitFor(t, "the beginning", func() bool { return strings.Contains(p.Said(), "no XDP program to count yet: waiting for one") })
+	testnet.WaitFor(t, "the beginning", func() bool { return strings.Contains(p.Stderr(), "no XDP program to count yet: waiting for one") })
 	testnet.MustReceiver(t, late, xdp.Pass, testnet.ReceiverOptions{Count: true})
-	testnet.WaitFor(t, "the program", func() bool { return strings.Contains(p.Said(), "listening on late0") })
+	testnet.WaitFor(t, "the program", func() bool { return strings.Contains(p.Stderr(), "listening on late0") })
 	systest.SendNumbered(t, late, 3, 100)
 	p.Interrupt()
 	text, err := os.ReadFile(file.Name())
-	if all := p.Said() + string(text); err != nil || !strings.Contains(all, "\ntotal  late0, ") || strings.Contains(all, "rx0") {
+	if all := p.Stderr() + string(text); err != nil || !strings.Contains(all, "\ntotal  late0, ") || strings.Contains(all, "rx0") {
 		t.Error(err, all)
 	}
 }

@@ -125,7 +125,7 @@ func TestMonitorFollows(t *testing.T) {
 	next, second := load()
 	testnet.Must(t, at.Update(next))
 	for _, p := range []*systest.Process{byName, here} {
-		systest.WaitSaid(t, p, fmt.Sprintf("xdpcap: %v has replaced %v: now counting its events\n", second, first))
+		systest.WaitStderr(t, p, fmt.Sprintf("xdpcap: %v has replaced %v: now counting its events\n", second, first))
 	}
 	status, stderr := byID.Wait()
 	if want := fmt.Sprintf("xdpcap: %v does not run any more: a program gets a new id when it is loaded again; ", first); status != 1 || !strings.Contains(stderr, want) {

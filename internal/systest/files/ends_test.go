@@ -72,7 +72,7 @@ func TestClosingLines(t *testing.T) {
 	_, n := testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
 	p.Cmd.Process.Signal(syscall.SIGUSR1)
 	counts := fmt.Sprintf("xdpcap: %d seen = ", n)
-	testnet.WaitFor(t, "the counts", func() bool { return strings.Contains(p.Said(), counts) })
+	testnet.WaitFor(t, "the counts", func() bool { return strings.Contains(p.Stderr(), counts) })
 	begins := "xdpcap: rx0: while XDP runs here, the other end of the veth pair sends TCP much slower, without TSO: --at tc avoids that\n" +
 		"xdpcap: listening on rx0, XDP native, link-type EN10MB (Ethernet), snapshot length 65412 bytes\n"
 	ends := fmt.Sprintf("%[1]d packets captured\n%[1]d packets received by filter\n0 packets dropped by kernel\n"+

@@ -121,7 +121,7 @@ func TestCommandHangs(t *testing.T) {
 		p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-w", systest.TempFile(t), "-C", "100k", "-z", script, "--json")
 		_, arrived = testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1000, 0), Count: 1000})
 		p.Cmd.Process.Signal(os.Interrupt)
-		testnet.WaitFor(t, "the waiting", func() bool { return strings.Contains(p.Said(), "to end, for a minute at most") })
+		testnet.WaitFor(t, "the waiting", func() bool { return strings.Contains(p.Stderr(), "to end, for a minute at most") })
 		testnet.WaitFor(t, "the end", func() bool { // the end of the second in which a signal counts as the first
 			p.Cmd.Process.Signal(os.Interrupt)
 			select {

@@ -191,7 +191,7 @@ func (s *stalledCapture) receive(bytes uint64) {
 		}
 		select {
 		case <-s.capture.Done:
-			s.t.Fatalf("it ended: %v: %s", s.capture.Cmd.ProcessState, s.capture.Said())
+			s.t.Fatalf("it ended: %v: %s", s.capture.Cmd.ProcessState, s.capture.Stderr())
 		default:
 		}
 	}

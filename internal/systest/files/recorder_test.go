@@ -194,7 +194,7 @@ func TestRecorderTriggers(t *testing.T) {
 		systest.ContinueProcess(t, p)
 		testnet.WaitFor(t, "packets after the loss", func() bool {
 			testnet.Send(t, pair, pass)
-			return strings.Contains(p.Said(), "recorded because")
+			return strings.Contains(p.Stderr(), "recorded because")
 		})
 	})
 }

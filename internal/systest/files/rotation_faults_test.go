@@ -278,13 +278,13 @@ func TestRingReader(t *testing.T) {
 		testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(1400, 0), Count: 100})
 		read()
 	}
-	systest.WaitSaid(t, p, "the ring of files takes no packets until there is room: ")
+	systest.WaitStderr(t, p, "the ring of files takes no packets until there is room: ")
 	s := systest.Account(t, p.Interrupt())
 	for _, f := range open {
 		f.Close()
 	}
-	if !strings.Contains(p.Said(), ": other programs have ") || s.NotTaken == 0 || s.Captured < frames/3 {
-		t.Errorf("said %s, summary %+v", p.Said(), s)
+	if !strings.Contains(p.Stderr(), ": other programs have ") || s.NotTaken == 0 || s.Captured < frames/3 {
+		t.Errorf("said %s, summary %+v", p.Stderr(), s)
 	}
 	if files := readSeries(t, dir); len(files) < 4 || len(files) > 6 {
 		t.Errorf("files %v", names(files))

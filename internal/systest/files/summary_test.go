@@ -28,7 +28,7 @@ func TestJSONOnStderr(t *testing.T) {
 	testnet.WaitFor(t, "the file to begin", func() bool { return systest.FileSize(file) > 0 })
 	testnet.Generate(t, pair, testnet.GeneratorOptions{Frame: testnet.UDPFrame(64, 0), Count: 300, Rate: 10_000})
 	p.Cmd.Process.Signal(syscall.SIGUSR1)
-	testnet.WaitFor(t, "an object", func() bool { return strings.HasSuffix(p.Said(), "\n") })
+	testnet.WaitFor(t, "an object", func() bool { return strings.HasSuffix(p.Stderr(), "\n") })
 	stderr := p.Interrupt()
 	s := systest.Account(t, stderr)
 	if n := strings.Count(stderr, "\n"); n != 2 || len(systest.Summaries(t, stderr)) != 2 {

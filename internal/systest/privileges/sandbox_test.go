@@ -109,7 +109,7 @@ func TestUnprivilegedEgress(t *testing.T) {
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := systest.Listening(t, pair.Rx, nil, "-i", pair.RxName, "-Q", "inout", "-Z", "nobody", "-v")
 	capabilities, says := systest.NoCapability, "no capabilities"
-	if strings.Contains(p.Said(), pair.RxName+": sent packets are seen by clsact\n") {
+	if strings.Contains(p.Stderr(), pair.RxName+": sent packets are seen by clsact\n") {
 		capabilities, says = "0000000000001000", "CAP_NET_ADMIN alone, to remove the filter of clsact"
 	}
 	want := []string{"CapBnd: " + systest.NoCapability, "CapEff: " + capabilities, "CapPrm: " + capabilities, "Uid: 65534 65534 65534 65534"}
@@ -298,7 +298,7 @@ func TestCountersKeepEgress(t *testing.T) {
 	t.Parallel()
 	pair := testnet.MustPair(t, testnet.PairOptions{})
 	p := systest.Listening(t, pair.Rx, nil, "count", "-Q", "out", "-i", pair.RxName)
-	if strings.Contains(p.Said(), ", sent, clsact") {
+	if strings.Contains(p.Stderr(), ", sent, clsact") {
 		checkKeeps(t, p, unix.CAP_NET_ADMIN)
 	} else {
 		checkKeeps(t, p)
@@ -323,10 +323,10 @@ func TestCountersKeepTracing(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			p := systest.Listening(t, pair.Rx, nil, append(strings.Fields(args), "-i", pair.RxName)...)
 			if strings.Contains(args, "inout") {
-				testnet.WaitFor(t, "both directions", func() bool { return strings.Contains(p.Said(), ", sent, ") })
+				testnet.WaitFor(t, "both directions", func() bool { return strings.Contains(p.Stderr(), ", sent, ") })
 			}
 			want := []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}
-			if strings.Contains(p.Said(), ", sent, clsact") {
+			if strings.Contains(p.Stderr(), ", sent, clsact") {
 				want = append(want, unix.CAP_NET_ADMIN)
 			}
 			checkKeeps(t, p, want...)

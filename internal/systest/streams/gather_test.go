@@ -35,7 +35,7 @@ func TestGather(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 	}
 	said := func(want string) func() bool {
-		return func() bool { send(); return strings.Contains(g.Said(), want) }
+		return func() bool { send(); return strings.Contains(g.Stderr(), want) }
 	}
 	testnet.WaitFor(t, "the clocks", said(" by "))
 	rx.Interrupt()

@@ -148,7 +148,7 @@ func TestSFlowCollectorAway(t *testing.T) {
 		testnet.Send(t, pair, testnet.UDPFrame(60, i))
 	}
 	l.Wait(t, systest.FlowSample, 20)
-	testnet.WaitFor(t, "the notice", func() bool { return strings.Contains(p.Said(), "datagrams do not arrive") })
+	testnet.WaitFor(t, "the notice", func() bool { return strings.Contains(p.Stderr(), "datagrams do not arrive") })
 	s := systest.Account(t, p.Interrupt())
 	if s.Captured+s.NotTaken != 20 || s.Outputs[0].SFlow.Refused == 0 || s.Outputs[1].SFlow.Refused != 0 || s.Outputs[1].Captured != 20 {
 		t.Errorf("summary %+v, outputs %+v %+v", s, s.Outputs[0].SFlow, s.Outputs[1].SFlow)

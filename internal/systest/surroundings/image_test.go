@@ -153,8 +153,8 @@ func countInContainer(t *testing.T, image *unpackedImage) {
 	p := c.start(t, pair.Rx, nil).Listening()
 	spec := m.Spec.Template.Spec.Containers[0]
 	probed := fmt.Sprintf(":%d%s", spec.Ports[0].ContainerPort, spec.ReadinessProbe.HTTPGet.Path)
-	if !strings.Contains(p.Said(), "metrics at http://[::]"+probed+" ") {
-		t.Errorf("the probe asks for %s: %s", probed, p.Said())
+	if !strings.Contains(p.Stderr(), "metrics at http://[::]"+probed+" ") {
+		t.Errorf("the probe asks for %s: %s", probed, p.Stderr())
 	}
 	for i := range 300 {
 		testnet.Send(t, pair, testnet.UDPFrame(64, uint64(i)))

@@ -180,7 +180,7 @@ func testAtTCLeaves(t *testing.T, isFilter bool) {
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 	testnet.Must(t, errors.Join(target.Close(), removeClsact(ns, name)))
 	systest.CheckBlind(t, p, "rx0 is no longer captured: program rewriting_tc_target (id ", "has left tc of rx0")
-	if s := systest.Account(t, p.Said()); s.Captured != 1 {
+	if s := systest.Account(t, p.Stderr()); s.Captured != 1 {
 		t.Errorf("summary %+v", s)
 	}
 }

@@ -41,8 +41,8 @@ func testEntryAndExit(t *testing.T, transport string) {
 			t.Errorf("source %d: %+v", i, own)
 		}
 	}
-	if !strings.Contains(p.Said(), "rx0: XDP program rewriting_target_program (id ") {
-		t.Errorf("the program is not named: %s", p.Said())
+	if !strings.Contains(p.Stderr(), "rx0: XDP program rewriting_target_program (id ") {
+		t.Errorf("the program is not named: %s", p.Stderr())
 	}
 	if got, want := systest.Verdicts(t, target), [6]uint64{1, 1, 2, 1, 0, 1}; got != want {
 		t.Errorf("the target's own counters are %v, want %v", got, want)
@@ -306,7 +306,7 @@ func TestReplacedMain(t *testing.T) {
 	testnet.Send(t, pair, testnet.UDPFrame(64, 0))
 	systest.DetachLink(t, pair)
 	systest.CheckBlind(t, p, "rx0 is no longer captured: XDP program "+testnet.DispatcherComponents[0]+" (id ", "has left rx0")
-	if s := systest.Account(t, p.Said()); s.Captured != 1 {
+	if s := systest.Account(t, p.Stderr()); s.Captured != 1 {
 		t.Errorf("summary %+v", s)
 	}
 }
@@ -365,7 +365,7 @@ func TestTraceAnotherXdpcap(t *testing.T) {
 	}
 	first.Interrupt()
 	for _, p := range []*systest.Process{first, second} {
-		if s := systest.Account(t, p.Said()); int(s.Seen) != len(frames) || s.Captured != s.Seen {
+		if s := systest.Account(t, p.Stderr()); int(s.Seen) != len(frames) || s.Captured != s.Seen {
 			t.Errorf("%v: %+v", p.Cmd.Args[1:], s.AccountKeys)
 		}
 	}
