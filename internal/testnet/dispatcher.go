@@ -101,7 +101,7 @@ func (d *Dispatcher) MainID() (uint32, error) {
 	return p.ID, err
 }
 
-// Close detaches the dispatcher and its components. A second call does nothing.
+// Close detaches the dispatcher and its components. A second call has no effect.
 func (d *Dispatcher) Close() error {
 	var errs []error
 	if d.link != nil {

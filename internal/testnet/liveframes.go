@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopSignal ends a thread's system call. The Go runtime catches it and does
-// nothing.
+// stopSignal ends a thread's system call. The Go runtime catches and ignores it.
 const stopSignal = unix.SIGIO
 
 // testRun is the part of union bpf_attr for BPF_PROG_TEST_RUN, linux/bpf.h.

@@ -13,7 +13,7 @@ import (
 // WaitHandled waits until the kernel has handled all packets that were sent before, at most
 // Patience. Usually it does so before the system call that sends returns. On a busy machine a
 // thread of each CPU does it, ksoftirqd, which sleeps when it has no more work. WaitHandled returns
-// at once if this process cannot see these threads.
+// at once if /proc does not list these threads, as in a PID namespace.
 //
 // Packets that network cards receive are handled in interrupts, on any CPU, and some time after
 // they were sent. WaitHandled waits for those whose handling has begun.

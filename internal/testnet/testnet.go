@@ -222,8 +222,8 @@ func (p *Pair) close() error {
 	if p.opened != nil {
 		errs = append(errs, p.opened.Close())
 	}
-	// Removing one end removes the other. It may be gone already, because some tests remove it to
-	// see the capture's reaction.
+	// Removing one end removes the other. It may be gone already: tests of a capture's reaction
+	// remove it.
 	link, err := p.tx.LinkByName(p.TxName)
 	if err == nil {
 		err = p.tx.LinkDel(link)

@@ -9,8 +9,8 @@ import (
 
 // MixedTraffic returns a short conversation between a client on Tx and a server on Rx, both
 // directions in their real order: address resolution, ping, DNS queries, a web page over IPv4, the
-// beginning of one over IPv6, and tagged frames. All of it can be sent from Tx, because XDP on Rx
-// sees no difference.
+// beginning of one over IPv6, and tagged frames. All of it can be sent from Tx: XDP on Rx
+// does not check addresses.
 func MixedTraffic() [][]byte {
 	out := TxToRx()
 	in := out.Reverse()

@@ -1,6 +1,6 @@
 // Command image writes a container image of several architectures into one file, an OCI image
 // layout in a tar archive, which skopeo, podman and containerd read. It needs neither a daemon nor
-// root. The same files always give the same bytes.
+// root. The same input gives the same bytes.
 package main
 
 import (
@@ -24,8 +24,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// name is the image's name where it is loaded from the file. In a registry it has the name under
-// which it was pushed.
+// name is the name of an image that was loaded from the file. In a registry it has another one.
 const name = "localhost/xdpcap:latest"
 
 func main() {
@@ -39,7 +38,7 @@ func main() {
 	}
 }
 
-// write makes the file. Each of the roots is an architecture and the directory of its files.
+// write makes the file from roots: each is an architecture and the directory of its files.
 func write(path, version string, roots []string) error {
 	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {

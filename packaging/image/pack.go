@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// pack writes everything below a directory into a tar archive: in the order of the names, all of it
-// root's, and as old as made. Files that are hard links to each other are so in the archive.
+// pack writes the files below a directory into a tar archive, in the order of their names, owned by
+// root and with the time made. Hard links stay hard links.
 func pack(out io.Writer, root string, made time.Time) error {
 	archive := tar.NewWriter(out)
 	first := make(map[uint64]string) // the first name of a file, by its inode

@@ -1,11 +1,11 @@
-// Kafka is a broker that speaks Kafka's protocol, with one topic, for fleet.sh: so a trial of a
-// fleet needs no cluster. It keeps messages in memory alone.
+// Kafka is a broker of Kafka's protocol with one topic, for fleet.sh, which then needs no cluster. It
+// keeps messages in memory only.
 //
 //	kafka ADDRESS:PORT TOPIC PARTITIONS GROUP
 //
-// Whenever the consumer group changes, it prints the group's state, how many members it has, and
-// how many messages they have taken for good. Messages that come before all members are there and
-// the group is Stable may be taken twice.
+// Whenever the consumer group changes, it prints the group's state, the number of its members, and
+// how many messages they have committed. A message that comes before all members have joined and
+// the group is Stable may be consumed twice.
 package main
 
 import (

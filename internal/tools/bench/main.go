@@ -3,7 +3,7 @@
 // project's promises, and makes the chart and the tables of the documentation. make bench starts
 // it.
 //
-//	bench [-quick] [-against OLD] [-disk DIR] [-o FILE] XDPCAP
+//	bench [-quick] [-run REGEXP] [-against OLD] [-disk DIR] [-o FILE] XDPCAP
 //	                                            measures XDPCAP, alternately with OLD
 //	bench -from FILE [-against FILE]            prints the promises, and their earlier figures
 //	bench -from FILE [-svg FILE] [DOCUMENT...]  draws the chart, and fills in the tables
@@ -22,6 +22,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -44,6 +45,7 @@ func main() {
 func command(args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
 	quick := flags.Bool("quick", false, "measure everything once and shortly, to see that it works")
+	chosen := flags.String("run", "", "measure only the rows whose names match this `REGEXP`, such as ^TCP/")
 	against := flags.String("against", "", "measure this `XDPCAP`, too, alternately with the other, and write it to FILE.before; "+
 		"or with -from, compare with this file")
 	disk := flags.String("disk", "/var/tmp", "write files to this `DIRECTORY`, to measure a disk")
@@ -70,10 +72,14 @@ func command(args []string) error {
 		return nil
 	}
 	if flags.NArg() != 1 || *svg != "" {
-		return errors.New("usage: bench [-quick] [-against OLD] [-disk DIR] [-o FILE] XDPCAP, " +
+		return errors.New("usage: bench [-quick] [-run REGEXP] [-against OLD] [-disk DIR] [-o FILE] XDPCAP, " +
 			"or bench -from FILE [-against FILE] [-svg FILE] [DOCUMENT...]")
 	}
 	b := &bench{effort: fullEffort, disk: *disk}
+	var err error
+	if b.chosen, err = regexp.Compile(*chosen); err != nil {
+		return fmt.Errorf("-run: %w", err)
+	}
 	if *quick {
 		b.effort = quickEffort
 	}
@@ -126,8 +132,9 @@ var (
 // A bench is a run of all measurements.
 type bench struct {
 	effort
-	programs []*program // that are measured alternately
-	disk     string     // the directory for files on a disk
+	programs []*program     // that are measured alternately
+	chosen   *regexp.Regexp // matches the names of the rows to measure
+	disk     string         // the directory for files on a disk
 }
 
 // run measures xdpcap, alternately with an old xdpcap unless that is "".

@@ -49,14 +49,16 @@ type row struct {
 	command string   // how the tool was started; "": no tool
 	of      *program // nil: not of xdpcap
 	measure func(testnet.TB) *benchfmt.Result
-	failed  bool
+	skipped bool
 }
 
-// measure measures rows alternately, in rounds. One that fails is not measured again.
+// measure measures rows alternately, in rounds. A row that fails is not measured again, and one that
+// was not chosen not at all.
 func (b *bench) measure(ctx context.Context, rounds int, rows []*row) {
 	for round := range rounds {
 		for _, r := range rows {
-			if r.failed {
+			r.skipped = r.skipped || !b.chosen.MatchString(r.name)
+			if r.skipped {
 				continue
 			}
 			var result *benchfmt.Result
@@ -67,7 +69,7 @@ func (b *bench) measure(ctx context.Context, rounds int, rows []*row) {
 			if ctx.Err() != nil {
 				err = errors.New("no time was left")
 			}
-			r.failed = err != nil
+			r.skipped = err != nil
 			b.each(r.of, func(to *results) {
 				if err != nil {
 					to.skip(r.name, err)

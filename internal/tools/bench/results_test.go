@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -33,7 +34,7 @@ func (r *results) set(name, unit string, x float64) { r.values[name][unit] = []f
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	var written, other strings.Builder
-	b := &bench{programs: []*program{{results: results{out: &written}}, {results: results{out: &other}}}}
+	b := &bench{chosen: regexp.MustCompile("^[^N]"), programs: []*program{{results: results{out: &written}}, {results: results{out: &other}}}}
 	order, times := "", 0.0
 	rows := []*row{
 		{name: named("Speed", "of two"), measure: func(t testnet.TB) *benchfmt.Result {
@@ -51,6 +52,7 @@ func TestMeasure(t *testing.T) {
 			return measured(1, of(7, lost))
 		}},
 	}
+	rows = append(rows, &row{name: "Not chosen"}) // would panic if it was measured
 	b.measure(t.Context(), 3, rows)
 	ended, end := context.WithCancel(t.Context())
 	end()
