@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/xdp"

@@ -8,10 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testfile"
 	"github.com/xdpcap/xdpcap/internal/testnet"
-
-	"github.com/xdpcap/xdpcap/internal/systest"
 )
 
 // The table of CONTRIBUTING.md is correct: each file and directory exists, at least two if NAME

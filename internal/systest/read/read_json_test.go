@@ -12,9 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
-	"github.com/xdpcap/xdpcap/internal/testnet"
-
 	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // The lines of JSON of a file equal, byte for byte, those that the capture wrote beside it, for

@@ -15,9 +15,8 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
-	"github.com/xdpcap/xdpcap/internal/testnet"
-
 	"github.com/xdpcap/xdpcap/internal/systest"
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // oddFile is a pcapng file with content that xdpcap never writes: custom options, comments, blocks

@@ -27,8 +27,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/xdpcap/xdpcap/internal/testnet"
 	"golang.org/x/sys/unix"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // timeLimit is the time after which measuring stops: the other rows are then skipped. With -against

@@ -12,9 +12,10 @@ import (
 	"strings"
 
 	"github.com/aclements/go-moremath/stats"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 	"golang.org/x/perf/benchfmt"
 	"golang.org/x/perf/benchmath"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // The units of the measurements. A benchmark's iterations are packets or, of a program's cost,

@@ -11,8 +11,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/xdpcap/xdpcap/internal/testnet"
 	"golang.org/x/perf/benchfmt"
+
+	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // testResults returns results with figures that are easy to compute with.

@@ -29,9 +29,7 @@ const (
 
 // needs are the needs of a capture on a link that is full of frames of one size.
 type needs struct {
-	gbits, pps float64
-	bytes      int
-
+	pps         float64 // packets per second
 	cpus, added float64 // CPUs that receive; those of them that capturing adds
 	reader      float64 // CPUs that the reader is busy for
 	rings       float64 // bytes of ring memory, for a pause of the reader
@@ -85,8 +83,7 @@ func blockSize(packet int) int { return (packet+3)&^3 + blockExtra }
 
 // needs computes the needs of a capture of a part of the packets: all of them, or sampledPart.
 func (s sizing) needs(gbits float64, bytes int, part float64) needs {
-	n := needs{gbits: gbits, bytes: bytes}
-	n.pps = gbits * 1e9 / 8 / float64(bytes+frameGap)
+	n := needs{pps: gbits * 1e9 / 8 / float64(bytes+frameGap)}
 	each := s.sink
 	if part < 1 {
 		each = s.drop + s.skip

@@ -1,9 +1,8 @@
 package main
 
 import (
-	"golang.org/x/perf/benchfmt"
-
 	"github.com/cilium/ebpf"
+	"golang.org/x/perf/benchfmt"
 
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
