@@ -59,16 +59,3 @@ func SendNumbered(t *testing.T, pair *testnet.Pair, frames uint64, size int) {
 		testnet.Send(t, pair, testnet.UDPFrame(size, seq))
 	}
 }
-
-// PacketsIn decodes lines of JSON with packets, as a capture or read prints them.
-func PacketsIn(t *testing.T, text string) (all []PacketKeys) {
-	t.Helper()
-	for d := json.NewDecoder(strings.NewReader(text)); d.More(); {
-		var k PacketKeys
-		if err := d.Decode(&k); err != nil {
-			t.Fatalf("packet %d of %s: %v", len(all), text, err)
-		}
-		all = append(all, k)
-	}
-	return all
-}

@@ -5,7 +5,6 @@ package systest
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -234,22 +233,16 @@ func Account(t *testing.T, stderr string) Summary {
 	return s
 }
 
-// Summaries returns all objects of --json in a text.
-func Summaries(t *testing.T, text string) (all []Summary) {
+// Summaries returns the objects of --json among the lines of a text.
+func Summaries(t *testing.T, text string) []Summary {
 	t.Helper()
+	var objects strings.Builder
 	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "{") {
-			continue
+		if strings.HasPrefix(line, "{") {
+			objects.WriteString(line)
 		}
-		var s Summary
-		d := json.NewDecoder(strings.NewReader(line))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&s); err != nil {
-			t.Fatalf("summary %s: %v", line, err)
-		}
-		all = append(all, s)
 	}
-	return all
+	return Objects[Summary](t, objects.String())
 }
 
 // OutputOf runs a tool, and returns its standard output.

@@ -15,7 +15,7 @@ import (
 // weightsIn returns the weights of the packets in a file, in order, as read prints them.
 func weightsIn(t *testing.T, file string) (weights []uint32) {
 	t.Helper()
-	for _, k := range systest.PacketsIn(t, systest.MustRead(t, "--json", file)) {
+	for _, k := range systest.Objects[systest.PacketKeys](t, systest.MustRead(t, "--json", file)) {
 		weights = append(weights, max(k.Weight, 1))
 	}
 	return weights

@@ -59,7 +59,7 @@ func TestStackDrops(t *testing.T) {
 				described["read"] = systest.MustRead(t, "--format", "json", file)
 			}
 			for where, lines := range described {
-				packets := systest.PacketsIn(t, lines)
+				packets := systest.Objects[systest.PacketKeys](t, lines)
 				for _, p := range packets {
 					if got := fmt.Sprint(p.Interface, p.Hook, p.Direction, p.Reason, p.Location); got != "rx0dropNO_SOCKET"+testnet.NoSocketFunction() {
 						t.Errorf("%s: %s", where, got)
@@ -103,7 +103,7 @@ func TestStackDropsAny(t *testing.T) {
 	read, plain := systest.MustRead(t, "--format", "json", file), systest.MustRead(t, file)
 	for where, lines := range map[string]string{"written": systest.Contents(t, objects), "read": read} {
 		got := make(map[string]int)
-		for _, p := range systest.PacketsIn(t, lines) {
+		for _, p := range systest.Objects[systest.PacketKeys](t, lines) {
 			got[fmt.Sprintf("{%s %s %s %s}", p.Interface, p.Hook, p.Device, p.Reason)]++
 		}
 		if diff := cmp.Diff(map[string]int{"{any drop rx0 NO_SOCKET}": 2, "{any drop lo NO_SOCKET}": 1}, got); diff != "" {
@@ -137,7 +137,7 @@ func TestStackDropsTraced(t *testing.T) {
 		t.Errorf("summary %+v", s)
 	}
 	got := make(map[string]int)
-	for _, p := range systest.PacketsIn(t, systest.Contents(t, objects)) {
+	for _, p := range systest.Objects[systest.PacketKeys](t, systest.Contents(t, objects)) {
 		got[fmt.Sprintf("{%s %s %s}", p.Hook, p.Verdict, p.Reason)]++
 	}
 	if diff := cmp.Diff(map[string]int{"{exit drop }": 1, "{exit aborted }": 1, "{drop  NO_SOCKET}": 2}, got); diff != "" {

@@ -50,7 +50,7 @@ func TestReasonMap(t *testing.T) {
 			if s := systest.Account(t, p.Interrupt()); s.Captured != uint64(len(reasoned)) {
 				t.Fatalf("summary %+v", s)
 			}
-			texts, described := slices.Collect(strings.Lines(lines.Read(t))), systest.PacketsIn(t, systest.Contents(t, objects))
+			texts, described := slices.Collect(strings.Lines(lines.Read(t))), systest.Objects[systest.PacketKeys](t, systest.Contents(t, objects))
 			if len(texts) != len(reasoned) || len(described) != len(reasoned) {
 				t.Fatalf("%s\n%s", lines.Read(t), systest.Contents(t, objects))
 			}
@@ -183,7 +183,7 @@ func TestReasonMapOfDrops(t *testing.T) {
 		t.Errorf("summary %+v", s)
 	}
 	got := make(map[string]int)
-	for _, p := range systest.PacketsIn(t, systest.Contents(t, objects)) {
+	for _, p := range systest.Objects[systest.PacketKeys](t, systest.Contents(t, objects)) {
 		got[fmt.Sprintf("{%s %s %s %s}", p.Hook, p.Verdict, p.Reason, p.Location)]++
 	}
 	want := map[string]int{"{exit drop REASON_BLOCKED }": 1, "{exit aborted REASON_NO_BACKEND }": 1, "{drop  NO_SOCKET " + testnet.NoSocketFunction() + "}": 2}

@@ -47,7 +47,7 @@ func readSlow(t *testing.T, file string) (all []slowPacket) {
 // readRunTimes returns the run times of the packets in a file of JSON that have one.
 func readRunTimes(t *testing.T, file string) (all []uint32) {
 	t.Helper()
-	for _, k := range systest.PacketsIn(t, systest.Contents(t, file)) {
+	for _, k := range systest.Objects[systest.PacketKeys](t, systest.Contents(t, file)) {
 		if k.RunTime > 0 {
 			all = append(all, k.RunTime)
 		}
