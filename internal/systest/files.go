@@ -3,7 +3,6 @@ package systest
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"os"
@@ -164,30 +163,6 @@ func MapsOf(id ebpf.ProgramID) ([]ebpf.MapID, error) {
 	}
 	maps, _ := info.MapIDs()
 	return maps, nil
-}
-
-// A JsonLine has the keys of a packet's line that tshark also prints.
-type JsonLine struct {
-	Time            string
-	Interface       string
-	Queue           int
-	ID              uint64
-	Length          int
-	Captured        int
-	SourceMAC       string `json:"source_mac"`
-	DestinationMAC  string `json:"destination_mac"`
-	Source          string
-	SourcePort      int `json:"source_port"`
-	Destination     string
-	DestinationPort int    `json:"destination_port"`
-	CommunityID     string `json:"community_id"`
-	VLANs           []int
-	Protocol        string
-}
-
-func (l JsonLine) String() string {
-	return strings.TrimSuffix(fmt.Sprintf("%s|%s|%d|%d|%d|%d|%s|%s|%s|%d|%s|%d|%s", l.Time, l.Interface, l.Queue, l.ID, l.Length, l.Captured,
-		l.SourceMAC, l.DestinationMAC, l.Source, l.SourcePort, l.Destination, l.DestinationPort, l.CommunityID), "\n")
 }
 
 // LineTime is the time of LineWithAllKeys, in nanoseconds since the Unix epoch.

@@ -2,7 +2,6 @@ package capture_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -82,10 +81,9 @@ func testHeadersOutputs(t *testing.T, transport string) {
 		check(two, i, ci.Length, data)
 	}
 	lines := systest.ReadBytes(t, three)
-	for i, line := range bytes.Split(bytes.TrimSpace(lines), []byte("\n")) {
-		var l systest.JsonLine
-		if err := json.Unmarshal(line, &l); err != nil || i >= len(want) || l.Length != len(frames[i]) || l.Captured != len(want[i]) {
-			t.Errorf("%v: %s", err, line)
+	for i, k := range systest.Objects[systest.PacketKeys](t, string(lines)) {
+		if i >= len(want) || int(k.Length) != len(frames[i]) || k.Captured != len(want[i]) {
+			t.Errorf("line %d: %+v", i, k)
 		}
 	}
 	samples := collector.Wait(t, systest.FlowSample, len(frames))

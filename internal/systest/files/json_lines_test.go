@@ -34,7 +34,7 @@ func TestJSONLines(t *testing.T) {
 	testnet.Must(t, err)
 	var got []string
 	for line := range bytes.Lines(text) {
-		var l systest.JsonLine
+		var l jsonLine
 		if err := json.Unmarshal(line, &l); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
@@ -110,4 +110,28 @@ func TestJSONFiles(t *testing.T) {
 			t.Errorf("%s: %d lines, summary %+v", test.flags, lines, s)
 		}
 	}
+}
+
+// A jsonLine has the keys of a packet's line that tshark also prints.
+type jsonLine struct {
+	Time            string
+	Interface       string
+	Queue           int
+	ID              uint64
+	Length          int
+	Captured        int
+	SourceMAC       string `json:"source_mac"`
+	DestinationMAC  string `json:"destination_mac"`
+	Source          string
+	SourcePort      int `json:"source_port"`
+	Destination     string
+	DestinationPort int    `json:"destination_port"`
+	CommunityID     string `json:"community_id"`
+	VLANs           []int
+	Protocol        string
+}
+
+func (l jsonLine) String() string {
+	return fmt.Sprintf("%s|%s|%d|%d|%d|%d|%s|%s|%s|%d|%s|%d|%s", l.Time, l.Interface, l.Queue, l.ID, l.Length, l.Captured,
+		l.SourceMAC, l.DestinationMAC, l.Source, l.SourcePort, l.Destination, l.DestinationPort, l.CommunityID)
 }
