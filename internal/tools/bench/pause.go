@@ -28,7 +28,7 @@ func (p *process) pauseDuring(f func()) []cpuSample {
 	p.pause()
 	f()
 	before, began := p.cpu(), time.Now()
-	if err := p.cmd.Process.Signal(unix.SIGCONT); err != nil {
+	if err := p.Cmd.Process.Signal(unix.SIGCONT); err != nil {
 		p.t.Fatalf("resume it: %v", err)
 	}
 	samples := []cpuSample{{}}
@@ -59,12 +59,12 @@ func (p *process) pauseDuring(f func()) []cpuSample {
 
 // pause stops the process, and waits until it has stopped.
 func (p *process) pause() {
-	if err := p.cmd.Process.Signal(unix.SIGSTOP); err != nil {
+	if err := p.Cmd.Process.Signal(unix.SIGSTOP); err != nil {
 		p.t.Fatalf("pause it: %v", err)
 	}
 	testnet.WaitFor(p.t, "its stop", func() bool {
 		var stopped unix.Siginfo
-		err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, &stopped, unix.WSTOPPED|unix.WNOHANG, nil)
+		err := unix.Waitid(unix.P_PID, p.Cmd.Process.Pid, &stopped, unix.WSTOPPED|unix.WNOHANG, nil)
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			p.t.Fatalf("wait for its stop: %v", err)
 		}

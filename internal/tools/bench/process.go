@@ -28,12 +28,9 @@ const (
 
 // A process is a running tool.
 type process struct {
-	t      testnet.TB
-	tool   tool
-	cmd    *exec.Cmd
-	output *testnet.Output
-	ended  chan struct{}
-	err    error // how it ended
+	*testnet.Process
+	t    testnet.TB
+	tool tool
 }
 
 // startProcess starts a tool and waits until it captures. It is stopped when t ends, at the latest.
@@ -42,32 +39,25 @@ func startProcess(t testnet.TB, ns *testnet.Namespace, tool tool, cpus string) *
 	if _, err := exec.LookPath(tool.args[0]); err != nil {
 		t.Fatalf("not installed")
 	}
-	p := &process{t: t, tool: tool, output: testnet.NewOutput(tool.ready, io.Discard), ended: make(chan struct{})}
 	// taskset becomes the tool, so the process id is the tool's.
-	p.cmd = exec.Command("taskset", append([]string{"-c", cpus}, tool.args...)...)
-	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	cmd := exec.Command("taskset", append([]string{"-c", cpus}, tool.args...)...)
 	if tool.stdout != nil {
-		p.cmd.Stdout = tool.stdout
+		cmd.Stdout = tool.stdout
 	}
-	// A process group of its own keeps the terminal's Ctrl-C from the tool: the bench ends the
-	// processes that it started.
-	p.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
-	if err := ns.Start(p.cmd); err != nil {
+	started, err := testnet.StartProcess(ns, cmd, tool.ready, io.Discard)
+	if err != nil {
 		t.Fatalf("start: %v", err)
 	}
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.ended)
-	}()
+	p := &process{started, t, tool}
 	t.Cleanup(func() { testnet.Must(t, p.stop()) })
 	select {
-	case <-p.output.Found:
-	case <-p.ended:
-		t.Fatalf("ended at once: %v: %s", p.err, oneLine(p.output.Text()))
+	case <-p.Ready:
+	case <-p.Ended:
+		t.Fatalf("ended at once: %v: %s", p.Err, oneLine(p.Output()))
 	case <-t.Context().Done():
 		t.Fatalf("%v", t.Context().Err())
 	case <-time.After(testnet.Patience):
-		t.Fatalf("does not begin: %s", oneLine(p.output.Text()))
+		t.Fatalf("does not begin: %s", oneLine(p.Output()))
 	}
 	return p
 }
@@ -77,7 +67,7 @@ func startProcess(t testnet.TB, ns *testnet.Namespace, tool tool, cpus string) *
 func (p *process) cpu() time.Duration {
 	const schedClock = 2 // CPUCLOCK_SCHED of the whole process, linux/posix-timers.h
 	var ts unix.Timespec
-	if err := unix.ClockGettime(int32(^p.cmd.Process.Pid<<3|schedClock), &ts); err != nil {
+	if err := unix.ClockGettime(int32(^p.Cmd.Process.Pid<<3|schedClock), &ts); err != nil {
 		p.t.Fatalf("read its CPU time: %v", err)
 	}
 	return time.Duration(ts.Nano())
@@ -85,7 +75,7 @@ func (p *process) cpu() time.Duration {
 
 // isRunnable reports whether a thread of the process runs, or would if a CPU were free.
 func (p *process) isRunnable() bool {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Cmd.Process.Pid))
 	testnet.Must(p.t, err)
 	for _, path := range threads {
 		stat, err := os.ReadFile(path)
@@ -121,14 +111,14 @@ func (p *process) waitDrained() (c counts) {
 
 // readCounts makes xdpcap print its counts.
 func (p *process) readCounts() (c counts) {
-	before := len(p.output.Text())
-	p.cmd.Process.Signal(unix.SIGUSR1)
+	before := len(p.Output())
+	p.Cmd.Process.Signal(unix.SIGUSR1)
 	testnet.WaitFor(p.t, "an answer to SIGUSR1", func() (ok bool) {
 		select {
-		case <-p.ended:
-			p.t.Fatalf("ended: %v: %s", p.err, oneLine(p.output.Text()))
+		case <-p.Ended:
+			p.t.Fatalf("ended: %v: %s", p.Err, oneLine(p.Output()))
 		default:
-			c, ok = parseCounts(p.output.Text()[before:])
+			c, ok = parseCounts(p.Output()[before:])
 		}
 		return ok
 	})
@@ -150,10 +140,10 @@ func parseCounts(text string) (c counts, ok bool) {
 // end interrupts the process and returns how many packets it reports as captured.
 func (p *process) end() (captured uint64) {
 	testnet.Must(p.t, p.stop())
-	if p.err != nil {
-		p.t.Fatalf("%v: %s", p.err, oneLine(p.output.Text()))
+	if p.Err != nil {
+		p.t.Fatalf("%v: %s", p.Err, oneLine(p.Output()))
 	}
-	captured, err := p.tool.captured(p.output.Text())
+	captured, err := p.tool.captured(p.Output())
 	testnet.Must(p.t, err)
 	return captured
 }
@@ -161,13 +151,13 @@ func (p *process) end() (captured uint64) {
 // stop interrupts the process, and kills it if it has not ended after a while: it may have to wait
 // for a disk. Its file is removed. A second call has no effect.
 func (p *process) stop() error {
-	p.cmd.Process.Signal(os.Interrupt) // fails if it has ended
-	p.cmd.Process.Signal(unix.SIGCONT) // it may be paused
+	p.Cmd.Process.Signal(os.Interrupt) // fails if it has ended
+	p.Cmd.Process.Signal(unix.SIGCONT) // it may be paused
 	select {
-	case <-p.ended:
+	case <-p.Ended:
 	case <-time.After(30 * time.Second):
-		p.cmd.Process.Kill()
-		<-p.ended
+		p.Cmd.Process.Kill()
+		<-p.Ended
 	}
 	if p.tool.file == "" {
 		return nil

@@ -74,8 +74,8 @@ func testPauseDuring(t *testing.T, beside time.Duration) {
 			time.Sleep(50 * time.Millisecond)
 			return p.cpu() == before
 		})
-		if strings.Contains(p.output.Text(), "done") {
-			t.Errorf("printed %q while it was paused", p.output.Text())
+		if strings.Contains(p.Output(), "done") {
+			t.Errorf("printed %q while it was paused", p.Output())
 		}
 		if beside > 0 {
 			rival.Go(func() {
@@ -91,7 +91,7 @@ func testPauseDuring(t *testing.T, beside time.Duration) {
 	if last := samples[len(samples)-1]; last.cpu <= 0 || last.at < idleTime {
 		t.Errorf("%+v", last)
 	}
-	testnet.WaitFor(t, "its last word", func() bool { return strings.Contains(p.output.Text(), "done") })
+	testnet.WaitFor(t, "its last word", func() bool { return strings.Contains(p.Output(), "done") })
 }
 
 // takeCPU takes the CPU away from a process for some time, once that has run again, and then lets
@@ -101,7 +101,7 @@ func takeCPU(p *process, before, beside time.Duration, path string) error {
 		time.Sleep(sampleInterval)
 	}
 	schedule := func(policy uint32) error {
-		return unix.SchedSetAttr(p.cmd.Process.Pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: policy}, 0)
+		return unix.SchedSetAttr(p.Cmd.Process.Pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: policy}, 0)
 	}
 	if err := schedule(unix.SCHED_IDLE); err != nil {
 		return err

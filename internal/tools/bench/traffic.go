@@ -106,7 +106,7 @@ func (n *network) besideTool(t testnet.TB, tool tool, w load) (r trial) {
 		}
 		r.isCounted, r.lost = true, r.sent-r.captured
 		if tool.selects {
-			c, ok := parseCounts(p.output.Text())
+			c, ok := parseCounts(p.Output())
 			if !ok {
 				t.Fatalf("no counts at its end")
 			}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,6 +25,9 @@ const (
 	trafficTime = 3 * time.Second
 	frameGap    = 5 * time.Millisecond
 )
+
+// errReported is the error if xdpcap failed and has printed the reason on stderr itself.
+var errReported = errors.New("xdpcap ended with an error")
 
 func main() {
 	if len(os.Args) < 3 {
@@ -65,15 +69,17 @@ func record(xdpcap, file string, flags []string) (err error) {
 		cmd := exec.Command(xdpcap, append([]string{"-i", pair.RxName, "-w", file}, flags...)...)
 		fmt.Printf("demo network: two namespaces joined by a veth pair; traffic goes from %s to %s\n", pair.TxName, pair.RxName)
 		fmt.Printf("$ %s\n", escape.CommandLine(cmd.Args))
-		var c *capture
-		if c, err = startCapture(pair.Rx, cmd); err != nil {
-			return
-		}
-		if c.waitListening(ctx) {
-			err = send(ctx, sender, c.ended)
+		cmd.Stdout = os.Stdout
+		p, failed := testnet.StartProcess(pair.Rx, cmd, "listening on", os.Stderr)
+		testnet.Must(tb, failed)
+		select {
+		case <-p.Ready:
+			err = send(ctx, sender, p.Ended)
+		case <-p.Ended:
+		case <-ctx.Done():
 		}
 		stop() // a second Ctrl-C ends the demo by force
-		err = errors.Join(c.stop(), err)
+		err = errors.Join(stopCapture(p), err)
 	}), err)
 }
 
@@ -98,4 +104,37 @@ func send(ctx context.Context, sender *testnet.Sender, ended <-chan struct{}) er
 			}
 		}
 	}
+}
+
+// stopCapture interrupts xdpcap, unless it has ended, and returns how it ended.
+func stopCapture(p *testnet.Process) error {
+	// All sent packets are in the rings by now, and their reader reads them at least every 100 ms.
+	// A capture with -c has that time to end without the interrupt.
+	select {
+	case <-p.Ended:
+	case <-time.After(200 * time.Millisecond):
+		p.Cmd.Process.Signal(os.Interrupt) // fails if it has just ended
+		<-p.Ended
+	}
+	switch {
+	case p.Err == nil:
+		return nil
+	case p.Cmd.ProcessState.Exited():
+		return errReported
+	}
+	return fmt.Errorf("%s: %w", p.Cmd.Path, p.Err)
+}
+
+// giveBack makes the user who ran sudo the owner of the file. For a symbolic link it changes the
+// link itself, not its target.
+func giveBack(file string) error {
+	uid, err := strconv.Atoi(os.Getenv("SUDO_UID"))
+	if err != nil {
+		return nil // not started by sudo
+	}
+	gid, err := strconv.Atoi(os.Getenv("SUDO_GID"))
+	if err != nil {
+		return nil
+	}
+	return os.Lchown(file, uid, gid)
 }
