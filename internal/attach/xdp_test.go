@@ -27,7 +27,7 @@ var must = testnet.Must
 func TestRefusedByDriver(t *testing.T) {
 	t.Parallel()
 	words := ""
-	if testnet.TellsRefusals() {
+	if testnet.ExplainsRefusals() {
 		words = ": veth: XDP expects number of rx queues not less than peer tx queues"
 	}
 	testnet.WithVeth(t, 4, func(ifi xdp.Interface) error {

@@ -80,12 +80,11 @@ func (d *Dispatcher) Replace(first int) error {
 	if err == nil {
 		err = d.link.Update(main)
 	}
-	d.main, main = main, d.main
-	d.freplaces, links = links, d.freplaces
-	errs := []error{err, main.Close()}
-	for _, l := range links {
+	errs := []error{err, d.main.Close()}
+	for _, l := range d.freplaces {
 		errs = append(errs, l.Close())
 	}
+	d.main, d.freplaces = main, links
 	return errors.Join(errs...)
 }
 

@@ -38,7 +38,7 @@ func (h Headers) Cut(n int) Headers {
 	return h
 }
 
-// HeaderTable returns frames with all kinds of headers that programs look at, and those of
+// HeaderTable returns frames with all kinds of headers that programs parse, and those of
 // MixedTraffic.
 func HeaderTable() (table []Headers) {
 	add := func(name string, frame []byte) { table = append(table, decodeHeaders(name, frame)) }
@@ -178,9 +178,9 @@ func decodeHeaders(name string, frame []byte) Headers {
 			return h
 		case *layers.IPv6:
 			h.IPVersion, h.protocolEnd = 6, h.protocolEnd+40
-			next, payload, first := h.decodeExtensions(l.NextHeader, frame[h.protocolEnd:])
-			h.Protocol = int(next)
-			h.decodePorts(l.SrcIP, l.DstIP, payload, first)
+			upper, payload, isFirst := h.decodeExtensions(l.NextHeader, frame[h.protocolEnd:])
+			h.Protocol = int(upper)
+			h.decodePorts(l.SrcIP, l.DstIP, payload, isFirst)
 			return h
 		}
 	}
@@ -190,9 +190,10 @@ func decodeHeaders(name string, frame []byte) Headers {
 	return h
 }
 
-// decodeExtensions also decodes where gopacket stops: after a fragment header, and at the mobility
-// header, which gopacket does not have.
-func (h *Headers) decodeExtensions(next layers.IPProtocol, data []byte) (layers.IPProtocol, []byte, bool) {
+// decodeExtensions returns the upper-layer protocol, the data after the extension headers, and
+// whether the data are the protocol's first. Unlike gopacket it goes on after a fragment header,
+// and after the mobility header.
+func (h *Headers) decodeExtensions(next layers.IPProtocol, data []byte) (upper layers.IPProtocol, payload []byte, isFirst bool) {
 	for {
 		at := len(h.Frame) - len(data)
 		var kind gopacket.LayerType
@@ -232,12 +233,13 @@ func (h *Headers) decodeExtensions(next layers.IPProtocol, data []byte) (layers.
 	}
 }
 
-// decodePorts reads the ports from the beginning of the header of a protocol that has them.
-func (h *Headers) decodePorts(source, destination []byte, payload []byte, first bool) {
+// decodePorts sets the addresses, and the ports if the payload begins with the header of a protocol
+// that has ports.
+func (h *Headers) decodePorts(source, destination []byte, payload []byte, isFirst bool) {
 	var ports [2]uint16
 	switch layers.IPProtocol(h.Protocol) {
 	case layers.IPProtocolTCP, layers.IPProtocolUDP, layers.IPProtocolSCTP, layers.IPProtocolUDPLite, 33: // DCCP
-		if first {
+		if isFirst {
 			ports = [2]uint16{binary.BigEndian.Uint16(payload), binary.BigEndian.Uint16(payload[2:])}
 			h.portsEnd = cap(h.Frame) - cap(payload) + 4 // the payload is a part of the frame's memory
 		}

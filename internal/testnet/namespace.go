@@ -26,7 +26,7 @@ type Namespace struct {
 // in it sends anything unasked. Needs root.
 func NewNamespace() (*Namespace, error) {
 	var ns *Namespace
-	err := onOwnThread(func() error {
+	err := onLockedThread(func() error {
 		handle, err := netns.New()
 		if err != nil {
 			return fmt.Errorf("make network namespace: %w", err)
@@ -80,7 +80,7 @@ func setIPv6(scope string, on bool) error {
 // Goroutines that f starts are not in the namespace. net.Dial and similar functions start some: f
 // must open sockets itself, or Start a process.
 func (ns *Namespace) Do(f func() error) error {
-	return onOwnThread(func() error {
+	return onLockedThread(func() error {
 		if err := netns.Set(ns.handle); err != nil {
 			return fmt.Errorf("enter network namespace: %w", err)
 		}
@@ -101,10 +101,10 @@ func (ns *Namespace) Close() error {
 	return ns.handle.Close()
 }
 
-// onOwnThread runs f, which may change the thread's network namespace, and then returns the thread
+// onLockedThread runs f, which may change the thread's network namespace, and then returns the thread
 // to the former one. If that fails, the thread stays locked, so that the runtime ends it together
 // with the goroutine and never reuses it.
-func onOwnThread(f func() error) (err error) {
+func onLockedThread(f func() error) (err error) {
 	runtime.LockOSThread()
 	home, err := netns.Get()
 	if err != nil {

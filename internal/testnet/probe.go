@@ -10,9 +10,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// TellsRefusals reports whether this kernel gives a message when it refuses to attach an XDP
+// ExplainsRefusals reports whether this kernel gives a message when it refuses to attach an XDP
 // program. Linux 6.6 and later do.
-func TellsRefusals() bool {
+func ExplainsRefusals() bool {
 	kernel, err := kernelTypes.Kernel()
 	if err != nil {
 		return false
@@ -21,9 +21,9 @@ func TellsRefusals() bool {
 	return err == nil
 }
 
-// NoSocketFunction is the kernel's function that throws away a UDP packet over IPv4 for which no
-// socket waits. Newer kernels, such as 7.3, have no function of the first name: its code is in its
-// caller, udp_rcv.
+// NoSocketFunction returns the name of the kernel's function that drops a UDP packet over IPv4 for
+// which no socket is open: __udp4_lib_rcv or, where the compiler has inlined that, as in 7.3, its
+// caller.
 func NoSocketFunction() string {
 	const called = "__udp4_lib_rcv"
 	if kernel, err := kernelTypes.Kernel(); err == nil {

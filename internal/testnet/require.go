@@ -34,8 +34,8 @@ func skip(tb TB, format string, args ...any) {
 // kernelTypes are held, so that the programs of all tests of a package share them.
 var kernelTypes = xdp.KernelTypes()
 
-// leaveOut skips the test if `make check` runs it, which takes neither root nor tools.
-func leaveOut(tb TB) {
+// skipInCheck skips the test if `make check` runs it, which takes neither root nor tools.
+func skipInCheck(tb TB) {
 	tb.Helper()
 	if os.Getenv("XDPCAP_CHECK") != "" {
 		tb.Skipf("make check leaves out what needs root or a tool")
@@ -46,7 +46,7 @@ func leaveOut(tb TB) {
 // instead, but in `make check`, which leaves such tests out.
 func RequireRoot(tb TB) {
 	tb.Helper()
-	leaveOut(tb)
+	skipInCheck(tb)
 	if os.Geteuid() != 0 {
 		skip(tb, "needs root, for network namespaces and BPF")
 	}
@@ -56,7 +56,7 @@ func RequireRoot(tb TB) {
 // instead.
 func Require(tb TB, tool string) {
 	tb.Helper()
-	leaveOut(tb)
+	skipInCheck(tb)
 	if _, err := exec.LookPath(tool); err != nil {
 		skip(tb, "needs a program: %v", err)
 	}

@@ -12,9 +12,9 @@ import (
 // An Upper is a way to put devices above Rx, of which the last one has Rx's IPv4 address: packets
 // to that address go through all of them.
 type Upper struct {
-	Name  string // of the last device's kind
-	VLAN  int    // the ID of the VLAN that is the last device, 0 = none
-	below func(TB, *Pair) (netlink.Link, error)
+	Name  string                                // of the last device's kind
+	VLAN  int                                   // the ID of the VLAN that is the last device, 0 = none
+	below func(TB, *Pair) (netlink.Link, error) // makes the devices below the VLAN, and returns the last one
 }
 
 // Uppers are all of them.

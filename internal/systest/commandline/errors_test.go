@@ -34,7 +34,7 @@ func TestErrors(t *testing.T) {
 	systest.AddPair(t, pair, "few0", 1, 4)
 	dir := t.TempDir()
 	words := "few0 in native mode: driver veth: no space left on device"
-	if testnet.TellsRefusals() {
+	if testnet.ExplainsRefusals() {
 		words += ": veth: XDP expects number of rx queues not less than peer tx queues"
 	}
 
@@ -173,7 +173,7 @@ func TestGenericFallback(t *testing.T) {
 
 	status, stderr := systest.Start(t, pair.Rx, nil, "-i", "bridge0", "--xdp-mode", "native").Wait()
 	if status != 1 || !strings.Contains(stderr, "operation not supported") || !strings.Contains(stderr, "--xdp-mode generic") ||
-		strings.Contains(stderr, "does not support XDP") != testnet.TellsRefusals() {
+		strings.Contains(stderr, "does not support XDP") != testnet.ExplainsRefusals() {
 		t.Errorf("native: exit status %d: %s", status, stderr)
 	}
 }
