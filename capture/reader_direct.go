@@ -1,17 +1,14 @@
 package capture
 
-import (
-	"github.com/xdpcap/xdpcap/capture/internal/reader"
-	"github.com/xdpcap/xdpcap/capture/internal/throttle"
-)
+import "github.com/xdpcap/xdpcap/capture/internal/probe"
 
 // writePlain encodes the oldest packets directly from the shared rings, as many as fit into the
 // batch, and returns how many. It reads each packet once, on the way from the ring to the block;
 // the usual way by groups takes three passes and waits for memory in each. It stops at rare cases
 // and leaves them to Reader.Take: a ring of another kind, a damaged record, a VLAN tag to put back,
 // a full batch, or a full ledger. Its time counts as Reading, because the output only waits for it.
-func writePlain(r *reader.Reader, e *Encoder, into *Batch) (n int) {
-	r.Laps.Lap(throttle.Writing)
+func writePlain(r *probe.Reader, e *Encoder, into *Batch) (n int) {
+	r.Laps.Lap(probe.Writing)
 	ledger := r.Ledger
 	blocks, ends := into.Blocks, into.Ends
 	for taken := -1; taken != n; {
@@ -39,7 +36,7 @@ func writePlain(r *reader.Reader, e *Encoder, into *Batch) (n int) {
 	}
 	into.Blocks, into.Ends = blocks, ends
 	r.Took(n)
-	r.Laps.Lap(throttle.Reading)
+	r.Laps.Lap(probe.Reading)
 	return n
 }
 

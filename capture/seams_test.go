@@ -8,7 +8,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
-	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
@@ -139,7 +138,7 @@ func TestMergeRejects(t *testing.T) {
 	bad.Source, bad.Cookie = 1, 0
 	memory.Put(0, bad, packet)
 	memory.Put(0, ring.NewRecord(packet, 2), packet)
-	r := &reader.Reader{Rings: memory.Set, Lost: ring.Losses{Slots: 2}, Ledger: probe.NewLedger(2, 0)}
+	r := &probe.Reader{Rings: memory.Set, Lost: ring.Losses{Slots: 2}, Ledger: probe.NewLedger(2, 0)}
 	r.Rings.Gather(math.MaxUint64)
 	packets := make([]Packet, ring.GroupSize)
 	if n := r.Take(packets); n != 1 || packets[0].Time != 2 || r.Rings.IsReady() {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
-	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/capture/internal/watch"
@@ -29,10 +28,10 @@ type Session struct {
 	sampler *probe.Sampler
 	hooks   watch.Hooks
 	ledger  *probe.Ledger
-	reader  reader.Reader
+	reader  probe.Reader
 	watch   *watch.Watch
 	witness *watch.Witness
-	laps    throttle.Laps
+	laps    probe.Laps
 	loss    *watch.FirstLoss
 
 	regulator *throttle.Regulator // nil unless the session is adaptive; it has no loss watch then
@@ -170,7 +169,7 @@ func (s *Session) openReader() (err error) {
 	r := &s.reader
 	slots, _ := s.roster.Arrays()
 	cards, weighted, follows := s.roster.Cards(), s.options.hasWeights(), s.options.follows()
-	*r = reader.Reader{
+	*r = probe.Reader{
 		Rings:     s.sampler.Rings,
 		Roster:    s.roster,
 		Cards:     cards,
@@ -188,7 +187,7 @@ func (s *Session) openReader() (err error) {
 		Laps:      &s.laps,
 	}
 	if s.options.Adaptive {
-		r.Rest = new(throttle.Rest)
+		r.Rest = new(probe.Rest)
 	}
 	if r.Clock, err = machine.NewStamper(); err != nil {
 		return err

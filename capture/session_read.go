@@ -28,14 +28,14 @@ func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error
 // Read implements [Input]. Packets that are on their way when the session is stopped are returned
 // before io.EOF. It does not allocate.
 func (s *Session) Read(packets []Packet, idle func()) (int, error) {
-	s.laps.Lap(throttle.Writing)
+	s.laps.Lap(probe.Writing)
 	s.reader.Idle = idle
 	n, err := s.reader.Read(packets)
 	s.reader.Idle = nil
 	if err != nil {
 		return 0, s.ended()
 	}
-	s.laps.Lap(throttle.Reading)
+	s.laps.Lap(probe.Reading)
 	return n, nil
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
-	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -76,7 +75,7 @@ func TestSlotReused(t *testing.T) {
 	must(t, err)
 	defer k.Close()
 	z := slotZero{r, k}
-	reader := reader.Reader{Roster: r, Ledger: probe.NewLedger(0, 0), Lost: ring.Losses{Slots: slots}, Follows: true}
+	reader := probe.Reader{Roster: r, Ledger: probe.NewLedger(0, 0), Lost: ring.Losses{Slots: slots}, Follows: true}
 	since := func(cpu, dropped uint64) uint64 {
 		t.Helper()
 		f := Facts{ID: cpu << kernel.SamplerLimitID_CPU_SHIFT, Dropped: dropped}

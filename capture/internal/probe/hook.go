@@ -1,6 +1,7 @@
 // Package probe loads the programs of bpf/sampler.c, and attaches them: at XDP, around a running
-// XDP program, in a hook map, at tc, and where packets get lost. It lists the sources of a
-// session as they come and go, and joins the programs' counts of each with those of the reader.
+// XDP program, in a hook map, at tc, and where packets get lost. It lists the sources of a session
+// as they come and go, takes packets from the rings in the order of their stamps, and joins the
+// programs' counts of each source with those of the reader.
 package probe
 
 import (

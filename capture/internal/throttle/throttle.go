@@ -1,6 +1,5 @@
 // Package throttle finds out how many packets an adaptive session can keep: one of N, with the
-// smallest N at which its reader, its rings and its outputs keep up. Laps measure how the time of
-// the reader's goroutine divides into reading, writing and waiting.
+// smallest N at which its reader, its rings and its outputs keep up.
 package throttle
 
 import "time"

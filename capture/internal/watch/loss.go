@@ -6,7 +6,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
-	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
@@ -32,7 +31,7 @@ type LossOptions struct {
 	Roster   *probe.Roster
 	Programs func() ([]probe.ProgramCounts, error)
 	Ledger   *probe.Ledger
-	Laps     *throttle.Laps
+	Laps     *probe.Laps
 	Buffer   int // bytes of each CPU's ring
 
 	// Enough returns a size of rings that holds so many packets of so many bytes; 0 = there is not
@@ -132,7 +131,7 @@ func (w *FirstLoss) Look(last bool) bool {
 // newLoss describes a loss by three readings: before, the last one without a loss; began, the first
 // one with a loss; and now, after the laps were measured. began is nil if the session ended before
 // that.
-func newLoss(before LossReading, began *LossReading, now LossReading, spent throttle.Times) *packet.Loss {
+func newLoss(before LossReading, began *LossReading, now LossReading, spent probe.Times) *packet.Loss {
 	l := &packet.Loss{
 		Lost:    now.Lost,
 		Wanted:  now.wanted - before.wanted,
@@ -144,13 +143,13 @@ func newLoss(before LossReading, began *LossReading, now LossReading, spent thro
 	}
 	l.Rate = max(rate(before, *began), rate(*began, now))
 	lost, wanted := more(began.Lost, now.Lost), more(began.wanted, now.wanted)
-	idle := spent[throttle.Waiting].Seconds() / now.At.Sub(began.At).Seconds()
+	idle := spent[probe.Waiting].Seconds() / now.At.Sub(began.At).Seconds()
 	room := 1 - float64(lost)/float64(wanted)
 	switch {
 	case lost == 0:
 	case idle > 0.05:
 		l.Cause, l.Idle = packet.SmallRings, idle
-	case spent[throttle.Reading] > spent[throttle.Writing]:
+	case spent[probe.Reading] > spent[probe.Writing]:
 		l.Cause, l.Room = packet.SlowReader, room
 	default:
 		l.Cause, l.Room = packet.SlowOutput, room

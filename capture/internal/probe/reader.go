@@ -1,5 +1,4 @@
-// Package reader takes packets from the rings of a session: in order, with their time, and counted.
-package reader
+package probe
 
 import (
 	"fmt"
@@ -8,9 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
-	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/machine"
@@ -23,23 +20,23 @@ const ringsInterval = time.Second
 // belongs to one goroutine, except for the fields and methods whose comments allow any goroutine.
 type Reader struct {
 	Rings     *ring.Set
-	Roster    *probe.Roster
-	Cards     []probe.Card // by source; nil = no source has metadata of a card
+	Roster    *Roster
+	Cards     []Card // by source; nil = no source has metadata of a card
 	Lost      ring.Losses
 	Clock     machine.Stamper
-	Ledger    *probe.Ledger
-	Immediate bool           // packets are handed over one by one, not in groups
-	SnapLen   int            // bytes
-	Weighted  bool           // the sampling rate alone gives the packets' weights
-	HasMore   bool           // finishMore is needed for all packets: cards give metadata, weights are unknown, or Follows
-	Follows   bool           // interfaces come and go
-	Rest      *throttle.Rest // measures how long the reader sleeps; nil = not needed
-	Laps      *throttle.Laps // measures how the reader's goroutine spends its time
-	Words     *lost.Words    // nil = no source has lost packets
+	Ledger    *Ledger
+	Immediate bool        // packets are handed over one by one, not in groups
+	SnapLen   int         // bytes
+	Weighted  bool        // the sampling rate alone gives the packets' weights
+	HasMore   bool        // finishMore is needed for all packets: cards give metadata, weights are unknown, or Follows
+	Follows   bool        // interfaces come and go
+	Rest      *Rest       // measures how long the reader sleeps; nil = not needed
+	Laps      *Laps       // measures how the reader's goroutine spends its time
+	Words     *lost.Words // nil = no source has lost packets
 
-	Detached *atomic.Bool                          // is set when all programs are detached and have ended
-	Programs func() ([]probe.ProgramCounts, error) // reads the programs' counts for each source
-	Stop     func()                                // detaches the programs
+	Detached *atomic.Bool                    // is set when all programs are detached and have ended
+	Programs func() ([]ProgramCounts, error) // reads the programs' counts for each source
+	Stop     func()                          // detaches the programs
 	Notice   func(error)
 
 	// Idle, if not nil, is called when all available packets have been taken, and after each sleep.
@@ -181,9 +178,9 @@ func (r *Reader) Round() error {
 	atRecord := r.Immediate
 	for waited := r.Immediate; !r.complete; {
 		if r.Idle != nil {
-			r.Laps.Lap(throttle.Reading)
+			r.Laps.Lap(Reading)
 			r.Idle()
-			r.Laps.Lap(throttle.Writing)
+			r.Laps.Lap(Writing)
 		}
 		// This is read before the rings, so that Gather below finds everything that the programs
 		// sent. A record that comes later is from a program that could not be detached.
@@ -252,8 +249,8 @@ func (r *Reader) follow(final int64) {
 
 // wait sleeps until a ring becomes readable, a timeout has passed, or the session was stopped.
 func (r *Reader) wait() error {
-	r.Laps.Lap(throttle.Reading)
-	defer r.Laps.Lap(throttle.Waiting)
+	r.Laps.Lap(Reading)
+	defer r.Laps.Lap(Waiting)
 	if r.Rest != nil {
 		r.Rest.Begin()
 		defer r.Rest.End()
