@@ -105,8 +105,7 @@ func open(o Options, hooks []probe.Hook, newRings func(ring.Options) *ring.Set) 
 func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
 	s.roster = probe.NewRoster(s.hooks.All, s.options.slotsPerHook(), s.options.PodOf)
-	slots, hooks := s.roster.Arrays()
-	if s.sampler, err = probe.New(s.options.probe(), s.roster.Sources(), slots, hooks, newRings(s.options.rings())); err != nil {
+	if s.sampler, err = probe.New(s.options.probe(), s.roster, newRings(s.options.rings())); err != nil {
 		return err
 	}
 	s.ledger = probe.NewLedger(s.roster.Size(), s.options.Count)
@@ -137,7 +136,7 @@ func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 			return err
 		}
 	}
-	if s.witness, err = watch.NewWitness(s.roster.Sources, s.roster.Gone, s.programs, s.notice); err != nil {
+	if s.witness, err = watch.NewWitness(s.roster, s.notice); err != nil {
 		return err
 	}
 	s.witness.Look()
@@ -181,7 +180,6 @@ func (s *Session) openReader() (err error) {
 		HasMore:   cards != nil || !weighted || follows,
 		Follows:   follows,
 		Detached:  &s.hooks.Detached,
-		Programs:  s.programs,
 		Stop:      s.Stop,
 		Notice:    s.notice,
 		Laps:      &s.laps,
@@ -253,11 +251,6 @@ func (s *Session) fail(err error) {
 	s.mu.Unlock()
 }
 
-// programs reads the programs' counts for each source.
-func (s *Session) programs() ([]probe.ProgramCounts, error) {
-	return s.roster.Accounts(s.sampler.Counted)
-}
-
 // notice calls Options.Notice. Any goroutine may call it.
 func (s *Session) notice(err error) { s.options.notice(err) }
 
@@ -311,7 +304,7 @@ func (s *Session) SetFilter(expression string) error {
 // Accounts returns the current accounts of the sources; after the session has ended, the final
 // ones.
 func (s *Session) Accounts() (Accounts, error) {
-	all, err := s.ledger.Accounts(s.programs)
+	all, err := s.ledger.Accounts(s.roster.Accounts)
 	s.witness.Fill(all)
 	return all, err
 }

@@ -56,7 +56,7 @@ func (s *Session) regulate(outputs []Output) (end func()) {
 func (s *Session) newFirstLoss() *watch.FirstLoss {
 	rings := s.options.rings()
 	return watch.NewFirstLoss(watch.LossOptions{
-		Started: s.started, Sampler: s.sampler, Roster: s.roster, Programs: s.programs, Ledger: s.ledger, Laps: &s.laps,
+		Started: s.started, Sampler: s.sampler, Roster: s.roster, Ledger: s.ledger, Laps: &s.laps,
 		Buffer: s.options.Buffer, Enough: rings.Enough, Notice: s.notice,
 	})
 }

@@ -39,7 +39,7 @@ func (z slotZero) comeFirst(t *testing.T, name string) {
 		t.Fatalf("numbers %d", numbers)
 	}
 	must(t, z.PrepareSlots(0, z.Slots(0), z.NoteLost))
-	_, err = z.Add(hooks, numbers, probe.Coming{Arrival: 1}, z.Counted, nil)
+	_, err = z.Add(hooks, numbers, probe.Coming{Arrival: 1})
 	must(t, err)
 }
 
@@ -56,7 +56,7 @@ func (z slotZero) countFirst(t *testing.T, a kernel.SamplerAccount) {
 func (z slotZero) goFirst(t *testing.T) {
 	t.Helper()
 	z.Leave([]int{0}, 1)
-	if retired, err := z.Retire(0, 2, Account{}, z.Counted); !retired || err != nil {
+	if retired, err := z.Retire(0, 2, Account{}); !retired || err != nil {
 		t.Fatal(err)
 	}
 	z.Free([]int{0})
@@ -70,8 +70,8 @@ func TestSlotReused(t *testing.T) {
 	o, err := Options{Patterns: []string{"*"}}.withDefaults()
 	must(t, err)
 	r := probe.NewRoster(nil, o.slotsPerHook(), nil)
-	slots, hooks := r.Arrays()
-	k, err := probe.New(o.probe(), nil, slots, hooks, ring.New(o.rings()))
+	slots, _ := r.Arrays()
+	k, err := probe.New(o.probe(), r, ring.New(o.rings()))
 	must(t, err)
 	defer k.Close()
 	z := slotZero{r, k}

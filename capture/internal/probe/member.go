@@ -34,14 +34,14 @@ func (r *Roster) Leave(sources []int, now int64) {
 // have ended and the reader has read all their records. passed is the time up to which it has read
 // all records, in CLOCK_MONOTONIC ns, and counts has its counts. A record that it did not find, as
 // in the ring of a CPU that went offline, is lost.
-func (r *Roster) Retire(i int, passed int64, counts packet.Account, counted func(slot int) (ProgramCounts, error)) (retired bool, err error) {
+func (r *Roster) Retire(i int, passed int64, counts packet.Account) (retired bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := &r.all[i]
 	if m.ended == 0 || m.final != nil || passed <= m.ended {
 		return m.final != nil, nil
 	}
-	a, err := m.counted(counted)
+	a, err := r.counted(m)
 	if err != nil {
 		return false, err
 	}
@@ -87,13 +87,13 @@ func (r *Roster) Forget(source int) {
 	r.vacant = append(r.vacant, source)
 }
 
-// counted returns the account of an index: the sum over all sources that have had it. read returns
-// the counters of a slot, which continue from one source to the next.
-func (m *member) counted(read func(slot int) (ProgramCounts, error)) (ProgramCounts, error) {
+// counted returns the programs' counts of an index: the sum over all sources that have had it. The
+// counters of a slot continue from one source to the next.
+func (r *Roster) counted(m *member) (ProgramCounts, error) {
 	if m.final != nil {
 		return *m.final, nil
 	}
-	a, err := read(m.slot)
+	a, err := r.Programs.Counted(m.slot)
 	if err != nil {
 		return a, fmt.Errorf("read the counters of %s: %w", m.Label(), err)
 	}
@@ -103,13 +103,13 @@ func (m *member) counted(read func(slot int) (ProgramCounts, error)) (ProgramCou
 }
 
 // Accounts returns the programs' counts for each index.
-func (r *Roster) Accounts(counted func(slot int) (ProgramCounts, error)) ([]ProgramCounts, error) {
+func (r *Roster) Accounts() ([]ProgramCounts, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := make([]ProgramCounts, len(r.all))
 	for i := range r.all {
 		var err error
-		if all[i], err = r.all[i].counted(counted); err != nil {
+		if all[i], err = r.counted(&r.all[i]); err != nil {
 			return nil, err
 		}
 	}

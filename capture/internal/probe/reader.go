@@ -34,9 +34,8 @@ type Reader struct {
 	Laps      *Laps       // measures how the reader's goroutine spends its time
 	Words     *lost.Words // nil = no source has lost packets
 
-	Detached *atomic.Bool                    // is set when all programs are detached and have ended
-	Programs func() ([]ProgramCounts, error) // reads the programs' counts for each source
-	Stop     func()                          // detaches the programs
+	Detached *atomic.Bool // is set when all programs are detached and have ended
+	Stop     func()       // detaches the programs
 	Notice   func(error)
 
 	// Idle, if not nil, is called when all available packets have been taken, and after each sleep.
@@ -260,7 +259,7 @@ func (r *Reader) wait() error {
 
 // end closes the ledger with a last reading of the programs' counters.
 func (r *Reader) end() error {
-	programs, err := r.Programs()
+	programs, err := r.Roster.Accounts()
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,8 @@ const keptGone = 256
 // another one once all its records were read. Its index is given to another one later: when the
 // outputs have forgotten the source. Any goroutine may call the methods.
 type Roster struct {
+	Programs Programs // set by New of a Sampler
+
 	perHook int             // how many slots a hook has; 0 = no interface comes or goes
 	tenants []atomic.Uint64 // by slot: how many sources had come with its own, and in the lower 32 bits the index; 0 = it has none
 	come    atomic.Int64    // how many sources have come
@@ -50,6 +52,14 @@ type Roster struct {
 	// departed are the sources that have gone and whose accounts are final, until Run takes them,
 	// and vacant the indexes of those that all outputs have forgotten.
 	departed, vacant []int
+}
+
+// Programs are the programs of a session in the kernel, by the slots of their sources.
+type Programs interface {
+	// Counted reads the counts of a slot.
+	Counted(slot int) (ProgramCounts, error)
+	// EndAll detaches hooks, and returns when all their programs have ended.
+	EndAll(hooks []Hook) error
 }
 
 // NewRoster returns a roster of the sources of these hooks, or, if interfaces come and go, an empty
@@ -183,16 +193,16 @@ type Coming struct {
 // attached: to find out, Add calls ended, which detaches it and waits until its program has ended.
 // Attaching takes some 10 ms. Meanwhile the reader and others go on, and wait only for the source
 // of a record that is not listed yet. Only one goroutine at a time may call it.
-func (r *Roster) Add(hooks []Hook, numbers []int, c Coming, counted func(slot int) (ProgramCounts, error), ended func([]Hook) error) (sources []int, err error) {
+func (r *Roster) Add(hooks []Hook, numbers []int, c Coming) (sources []int, err error) {
 	r.adding.Lock()
 	defer r.adding.Unlock()
-	before, err := r.countsOf(hooks, numbers, counted)
+	before, err := r.countsOf(hooks, numbers)
 	if err != nil {
 		return nil, err
 	}
 	if err = AttachAll(hooks[:1]); err == nil {
 		err = AttachAll(hooks[1:])
-	} else if seen, failed := r.haveSeen(hooks[:1], numbers, before, counted, ended); !seen {
+	} else if seen, failed := r.haveSeen(hooks[:1], numbers, before); !seen {
 		return nil, errors.Join(err, failed)
 	}
 	return r.listAll(hooks, numbers, c, before), err
@@ -200,11 +210,11 @@ func (r *Roster) Add(hooks []Hook, numbers []int, c Coming, counted func(slot in
 
 // Exchange lists the sources of an attached hook after exchange has given it programs with another
 // number. After an error nothing is listed.
-func (r *Roster) Exchange(h Hook, number int, c Coming, counted func(slot int) (ProgramCounts, error), exchange func() error) (sources []int, err error) {
+func (r *Roster) Exchange(h Hook, number int, c Coming, exchange func() error) (sources []int, err error) {
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	hooks, numbers := []Hook{h}, []int{number}
-	before, err := r.countsOf(hooks, numbers, counted)
+	before, err := r.countsOf(hooks, numbers)
 	if err == nil {
 		err = exchange()
 	}
@@ -215,10 +225,10 @@ func (r *Roster) Exchange(h Hook, number int, c Coming, counted func(slot int) (
 }
 
 // countsOf returns the present counts of the slots of hooks.
-func (r *Roster) countsOf(hooks []Hook, numbers []int, counted func(slot int) (ProgramCounts, error)) (counts []ProgramCounts, err error) {
+func (r *Roster) countsOf(hooks []Hook, numbers []int) (counts []ProgramCounts, err error) {
 	for i, h := range hooks {
 		for j := range h.Sources() {
-			a, err := counted(numbers[i]*r.perHook + j)
+			a, err := r.Programs.Counted(numbers[i]*r.perHook + j)
 			if err != nil {
 				return nil, err
 			}
@@ -260,13 +270,13 @@ func (r *Roster) list(m *member) {
 
 // haveSeen ends hooks, and reports whether their programs have seen packets. before has the counts
 // of their slots before they were attached.
-func (r *Roster) haveSeen(hooks []Hook, numbers []int, before []ProgramCounts, counted func(slot int) (ProgramCounts, error), ended func([]Hook) error) (bool, error) {
-	if err := ended(hooks); err != nil {
+func (r *Roster) haveSeen(hooks []Hook, numbers []int, before []ProgramCounts) (bool, error) {
+	if err := r.Programs.EndAll(hooks); err != nil {
 		return false, err
 	}
 	for i, h := range hooks {
 		for j := range h.Sources() {
-			now, err := counted(numbers[i]*r.perHook + j)
+			now, err := r.Programs.Counted(numbers[i]*r.perHook + j)
 			if err != nil || now.Seen != before[0].Seen {
 				return err == nil, err
 			}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -37,9 +36,10 @@ type Sampler struct {
 // once, because that takes some 10 ms. Each session changes a copy.
 var samplerSpec = sync.OnceValues(kernel.LoadSampler)
 
-// New creates the maps for a session with these sources, and with arrays of so many slots
-// and hooks. It takes over the rings.
-func New(o *Options, sources []packet.Source, slots, hooks int, rings *ring.Set) (*Sampler, error) {
+// New creates the maps for the sources of a roster, which then reads their counts from them. It
+// takes over the rings.
+func New(o *Options, roster *Roster, rings *ring.Set) (*Sampler, error) {
+	slots, hooks := roster.Arrays()
 	if most := int(kernel.SamplerLimitMAX_HOOKS); hooks > most {
 		return nil, fmt.Errorf("capture at %d interfaces and programs: must be at most %d", hooks, most)
 	}
@@ -66,7 +66,7 @@ func New(o *Options, sources []packet.Source, slots, hooks int, rings *ring.Set)
 	}
 	o.fitImages(spec.Maps[kernel.SamplerMapImages])
 	// An interface that comes later may run a program, which is then traced.
-	fragments := o.Comes && o.Direction != packet.Out || slices.ContainsFunc(sources, func(s packet.Source) bool { return s.InFragments() })
+	fragments := o.Comes && o.Direction != packet.Out || roster.Has((*packet.Source).InFragments)
 	if err := rings.Prepare(spec, fragments); err != nil {
 		return nil, errors.Join(err, rings.Close())
 	}
@@ -79,6 +79,7 @@ func New(o *Options, sources []packet.Source, slots, hooks int, rings *ring.Set)
 	if err := k.ChooseStamping(); err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
+	roster.Programs = k
 	return k, nil
 }
 

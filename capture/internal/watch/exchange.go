@@ -95,7 +95,7 @@ func (f *Followed) makeChange(c *change, former *captured) error {
 	for i, h := range c.hooks {
 		now := own[:len(h.Sources())]
 		own = own[len(now):]
-		sources, err := f.Roster.Exchange(h, c.next[i], f.coming(), f.Sampler.Counted, func() error { return h.(probe.Exchanger).Exchange(f.Sampler) })
+		sources, err := f.Roster.Exchange(h, c.next[i], f.coming(), func() error { return h.(probe.Exchanger).Exchange(f.Sampler) })
 		if err != nil {
 			f.Roster.Free(c.next[i:])
 			return err

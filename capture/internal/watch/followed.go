@@ -255,7 +255,7 @@ func (f *Followed) startOnce(ifi xdp.Interface) error {
 		err = f.load(one)
 	}
 	if err == nil {
-		one.sources, err = f.Roster.Add(one.hooks, one.numbers, f.coming(), f.Sampler.Counted, f.Sampler.EndAll)
+		one.sources, err = f.Roster.Add(one.hooks, one.numbers, f.coming())
 	}
 	switch {
 	case err == nil:

@@ -26,13 +26,12 @@ type FirstLoss struct {
 
 // LossOptions are what a FirstLoss looks at.
 type LossOptions struct {
-	Started  time.Time // when the programs were attached
-	Sampler  *probe.Sampler
-	Roster   *probe.Roster
-	Programs func() ([]probe.ProgramCounts, error)
-	Ledger   *probe.Ledger
-	Laps     *probe.Laps
-	Buffer   int // bytes of each CPU's ring
+	Started time.Time // when the programs were attached
+	Sampler *probe.Sampler
+	Roster  *probe.Roster
+	Ledger  *probe.Ledger
+	Laps    *probe.Laps
+	Buffer  int // bytes of each CPU's ring
 
 	// Enough returns a size of rings that holds so many packets of so many bytes; 0 = there is not
 	// enough memory.
@@ -102,7 +101,7 @@ func (w *FirstLoss) Look(last bool) bool {
 		w.Began = nil // the session has ended, and the time was too short to find the cause
 	}
 	l := newLoss(w.before, w.Began, now, spent)
-	programs, err := w.Programs()
+	programs, err := w.Roster.Accounts()
 	if err != nil {
 		return true
 	}
@@ -112,7 +111,7 @@ func (w *FirstLoss) Look(last bool) bool {
 		}
 	}
 	l.Buffer = w.Buffer
-	if accounts, err := w.Ledger.Accounts(w.Programs); err == nil {
+	if accounts, err := w.Ledger.Accounts(w.Roster.Accounts); err == nil {
 		if total := accounts.Total(); total.Captured > 0 {
 			l.Size = int(total.Bytes / total.Captured)
 		}

@@ -64,7 +64,7 @@ func (f *Followed) retire() {
 		}
 		done, passed := true, f.Passed.Load()
 		for _, i := range one.sources {
-			retired, err := f.Roster.Retire(i, passed, f.Ledger.Read(i), f.Sampler.Counted)
+			retired, err := f.Roster.Retire(i, passed, f.Ledger.Read(i))
 			done = done && retired && err == nil
 		}
 		if !done {

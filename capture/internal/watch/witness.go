@@ -76,15 +76,14 @@ func isWitnessed(src *packet.Source) bool {
 	return src.Index != 0 && src.Driver != "bridge" && !src.TracesFunction() && src.TargetAt == packet.AtXDP && (src.Hook == packet.XDP || src.Hook == packet.Entry || src.Hook == packet.Ingress || src.Hook == packet.Egress)
 }
 
-// NewWitness returns a witness that has not looked yet. gone and counted are as Roster.Gone and
-// Roster.Accounts.
-func NewWitness(listed func() []packet.Source, gone func(isOver bool) []int, counted func() ([]probe.ProgramCounts, error), notice func(error)) (*Witness, error) {
+// NewWitness returns a witness that has not looked yet.
+func NewWitness(r *probe.Roster, notice func(error)) (*Witness, error) {
 	names, err := xdp.OpenNames()
 	if err != nil {
 		return nil, err
 	}
 	return &Witness{
-		names: names, read: names.Counts, listed: listed, gone: gone, counted: counted, notice: notice, sources: make(map[int]*passing),
+		names: names, read: names.Counts, listed: r.Sources, gone: r.Gone, counted: r.Accounts, notice: notice, sources: make(map[int]*passing),
 	}, nil
 }
 
