@@ -26,7 +26,6 @@ func mixedRings(seed uint64, shared int, limit uint64) *probe.Reader {
 		SnapLen:  1500,
 		Weighted: seed%3 != 0,
 		HasMore:  seed%3 == 0,
-		Laps:     new(probe.Laps),
 		Stop:     func() {},
 	}
 	rings := shared + perf

@@ -24,7 +24,6 @@ func fillRings(rings, size, packet int) *filledRings {
 		Ledger:   probe.NewLedger(2, 0),
 		Weighted: true,
 		SnapLen:  MaxSnapLen,
-		Laps:     new(probe.Laps),
 	}}
 	data := packetOf(packet, 1)
 	for {

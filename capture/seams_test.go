@@ -154,7 +154,7 @@ func TestLossWithoutRing(t *testing.T) {
 	h := &stillHook{account: kernel.SamplerAccount{Seen: 10, Sampled: 10}}
 	rings := ring.Lists{Number: 1}
 	s := openStill(t, Options{}, rings.New, h)
-	s.loss.Close()
+	s.monitor.Close()
 	w := s.newFirstLoss()
 	for _, step := range []struct {
 		ring       uint32
@@ -175,11 +175,11 @@ func TestLossWithoutRing(t *testing.T) {
 		}
 	}
 	// Nor does what a CPU has lost before it is found to have no ring.
-	if w.Look(false); w.Began == nil || !s.laps.IsOn() {
+	if w.Check(false); w.Began == nil || !s.reader.Laps.IsOn() {
 		t.Error("nothing is measured after a loss")
 	}
 	rings.Number = 0
-	if w.Look(false); w.Began != nil || s.laps.IsOn() {
+	if w.Check(false); w.Began != nil || s.reader.Laps.IsOn() {
 		t.Error("it is measured why a CPU without a ring loses packets")
 	}
 }

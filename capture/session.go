@@ -12,7 +12,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
-	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/capture/internal/watch"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -31,10 +30,14 @@ type Session struct {
 	reader  probe.Reader
 	watch   *watch.Watch
 	witness *watch.Witness
-	laps    probe.Laps
-	loss    *watch.FirstLoss
 
-	regulator *throttle.Regulator // nil unless the session is adaptive; it has no loss watch then
+	// monitor is a *watch.Regulator if the session is adaptive, and otherwise a *watch.FirstLoss;
+	// nil = Open has not come so far.
+	monitor interface {
+		Run()
+		End()
+		Close()
+	}
 
 	followed *watch.Followed // nil unless interfaces come and go
 
@@ -154,13 +157,11 @@ func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 		return err
 	}
 	if s.options.Adaptive {
-		o := throttle.Options{MaxRate: s.options.MaxRate, Skips: s.sampler.Options.ChoosesFlows()}
-		s.regulator = throttle.NewRegulator(adaptive{s}, o, s.notice)
-		go s.regulator.Run()
+		s.monitor = watch.NewRegulator(s.sampler, &s.reader)
 	} else {
-		s.loss = s.newFirstLoss()
-		go s.loss.Run()
+		s.monitor = s.newFirstLoss()
 	}
+	go s.monitor.Run()
 	return nil
 }
 
@@ -182,10 +183,6 @@ func (s *Session) openReader() (err error) {
 		Detached:  &s.hooks.Detached,
 		Stop:      s.Stop,
 		Notice:    s.notice,
-		Laps:      &s.laps,
-	}
-	if s.options.Adaptive {
-		r.Rest = new(probe.Rest)
 	}
 	if r.Clock, err = machine.NewStamper(); err != nil {
 		return err
@@ -258,30 +255,24 @@ func (s *Session) notice(err error) { s.options.notice(err) }
 // Run and Packets then hand over the packets that are still in the rings, and return.
 func (s *Session) Stop() {
 	s.stop.Do(func() {
+		if s.sampler == nil {
+			return // Open has failed before it attached any hook
+		}
 		s.hooks.Lock()
 		defer s.hooks.Unlock()
 		s.witness.Finish()
-		if s.sampler != nil {
-			s.fail(s.sampler.DrainTracers())
-		}
+		s.fail(s.sampler.DrainTracers())
 		if s.watch != nil {
 			s.fail(errors.Join(s.watch.Look()...)) // hooks that went blind in the last second
 		}
 		s.fail(s.promiscuous.Close())
 		s.fail(probe.DetachAll(s.hooks.All))
-		if s.sampler != nil {
-			s.fail(s.sampler.AwaitEnd())
-		}
+		s.fail(s.sampler.AwaitEnd())
 		s.hooks.Detached.Store(true)
-		if s.loss != nil {
-			s.loss.End()
+		if s.monitor != nil {
+			s.monitor.End()
 		}
-		if s.regulator != nil {
-			s.regulator.End()
-		}
-		if s.sampler != nil {
-			s.sampler.Rings.Wake()
-		}
+		s.sampler.Rings.Wake()
 	})
 }
 
@@ -320,11 +311,8 @@ func (s *Session) Close() error {
 	if s.watch != nil {
 		s.watch.Close()
 	}
-	if s.loss != nil {
-		s.loss.Close()
-	}
-	if s.regulator != nil {
-		s.regulator.Close()
+	if s.monitor != nil {
+		s.monitor.Close()
 	}
 	s.reader.CloseOutlets()
 	errs := []error{probe.CloseAll(s.hooks.All)}
@@ -333,6 +321,6 @@ func (s *Session) Close() error {
 	}
 	s.followed.Close()
 	s.witness.Close()
-	s.hooks.All, s.loss, s.followed, s.reader.Err = nil, nil, nil, os.ErrClosed
+	s.hooks.All, s.followed, s.reader.Err = nil, nil, os.ErrClosed
 	return errors.Join(errs...)
 }

@@ -30,8 +30,8 @@ type Reader struct {
 	Weighted  bool        // the sampling rate alone gives the packets' weights
 	HasMore   bool        // finishMore is needed for all packets: cards give metadata, weights are unknown, or Follows
 	Follows   bool        // interfaces come and go
-	Rest      *Rest       // measures how long the reader sleeps; nil = not needed
-	Laps      *Laps       // measures how the reader's goroutine spends its time
+	Rest      Rest        // measures how long the reader sleeps
+	Laps      Laps        // measures how the goroutine of the reader divides its time
 	Words     *lost.Words // nil = no source has lost packets
 
 	Detached *atomic.Bool // is set when all programs are detached and have ended
@@ -250,10 +250,8 @@ func (r *Reader) follow(final int64) {
 func (r *Reader) wait() error {
 	r.Laps.Lap(Reading)
 	defer r.Laps.Lap(Waiting)
-	if r.Rest != nil {
-		r.Rest.Begin()
-		defer r.Rest.End()
-	}
+	r.Rest.Begin()
+	defer r.Rest.End()
 	return r.Rings.Wait()
 }
 

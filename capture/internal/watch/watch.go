@@ -45,11 +45,10 @@ func (h *Hooks) WhileAttached(do func()) {
 // that its program was detached or that a traced program was replaced, so the watch polls.
 type Watch struct {
 	Options
-	seeing     []probe.Hook // the hooks that still see packets
-	isHome     bool         // its goroutine is in the session's network namespace
-	ending     sync.Once
-	quit, Done chan struct{}
-	orders     chan order
+	task
+	seeing []probe.Hook // the hooks that still see packets
+	isHome bool         // its goroutine is in the session's network namespace
+	orders chan order
 }
 
 // Options are the objects that a watch checks, and the functions that it calls.
@@ -65,7 +64,7 @@ type Options struct {
 
 // New returns a watch. It begins with Start or Look.
 func New(o Options) *Watch {
-	w := &Watch{Options: o, seeing: o.Hooks.All, quit: make(chan struct{}), Done: make(chan struct{}), orders: make(chan order)}
+	w := &Watch{Options: o, task: newTask(), seeing: o.Hooks.All, orders: make(chan order)}
 	if w.comes() {
 		w.seeing = nil // Followed checks the hooks with their interfaces
 	}
@@ -138,12 +137,6 @@ func (w *Watch) keep() {
 			changed, rested = nil, time.After(followPause)
 		}
 	}
-}
-
-// Close joins the goroutine. It may be called again.
-func (w *Watch) Close() {
-	w.ending.Do(func() { close(w.quit) })
-	<-w.Done
 }
 
 // checkHooks reports hooks that have gone blind. The session continues while at least one hook sees
