@@ -68,7 +68,7 @@ func (d *Day) Read(packets []Packet, idle func()) (int, error) {
 		return 0, io.EOF
 	}
 	if idle != nil {
-		for idle(); d.Waits && d.Session.roster.Leaving() > maxAsked && !d.stopped.Load(); idle() {
+		for idle(); d.Waits && d.Session.roster.Leaving() > maxRetries && !d.stopped.Load(); idle() {
 			runtime.Gosched()
 		}
 	}
@@ -83,7 +83,7 @@ func (d *Day) Read(packets []Packet, idle func()) (int, error) {
 		if c.numbers, err = r.Reserve(c.hooks); err != nil {
 			return 0, err
 		}
-		if c.sources, err = r.Add(c.hooks, c.numbers, probe.Coming{Arrival: uint32(d.come + 1)}); err != nil {
+		if c.sources, err = r.Add(c.hooks, c.numbers, probe.Origin{Arrival: uint32(d.come + 1)}); err != nil {
 			return 0, err
 		}
 		d.there = append(d.there, c)
@@ -126,7 +126,7 @@ func (d *Day) leave(c *visit) {
 	r := d.Session.roster
 	d.Session.ledger.Publish()
 	r.Leave(c.sources, 1)
-	if retired, err := r.Retire(c.sources[0], 2, d.Session.ledger.Read(c.sources[0])); !retired || err != nil {
+	if retired, err := r.Retire(c.sources[0], 2, d.Session.ledger.Published(c.sources[0])); !retired || err != nil {
 		panic(fmt.Sprint("it stays: ", err))
 	}
 	r.Free(c.numbers)

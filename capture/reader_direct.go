@@ -45,10 +45,10 @@ type directInput interface {
 	writePlain(e *Encoder, into *Batch) int
 }
 
-// directly returns the output that takes packets directly from an input, and the function that it
+// directPath returns the output that takes packets directly from an input, and the function that it
 // calls for them; nil if the input or the output does not support that, or there are several
 // outputs.
-func directly(from Input, outputs []Output) (DirectOutput, func(*Encoder, *Batch) int) {
+func directPath(from Input, outputs []Output) (DirectOutput, func(*Encoder, *Batch) int) {
 	in, ok := from.(directInput)
 	if !ok || len(outputs) != 1 {
 		return nil, nil

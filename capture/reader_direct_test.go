@@ -159,7 +159,7 @@ func TestDirectly(t *testing.T) {
 		{new(Session), []Output{out}, true}, {new(Session), []Output{out, new(memory)}, false}, {new(Session), []Output{new(memory)}, false},
 		{new(Session), nil, false}, {struct{ Input }{new(Session)}, []Output{out}, false},
 	} {
-		if got, _ := directly(test.from, test.outputs); (got != nil) != test.want {
+		if got, _ := directPath(test.from, test.outputs); (got != nil) != test.want {
 			t.Errorf("%d: taken directly: %v", i, got)
 		}
 	}

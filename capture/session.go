@@ -120,14 +120,14 @@ func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 	}
 	s.started = time.Now()
 	order := slices.Clone(s.hooks.All)
-	probe.LowestFirst(order, func(h probe.Hook) int { return h.Sources()[0].Index })
+	probe.SortLowestFirst(order, func(h probe.Hook) int { return h.Sources()[0].Index })
 	if err := probe.AttachAll(order); err != nil {
 		return err
 	}
 	s.roster.Describe(s.hooks.All)
-	if s.options.follows() {
+	if s.options.sourcesChange() {
 		c := watch.Followed{Options: s.sampler.Options, Roster: s.roster, Sampler: s.sampler, Ledger: s.ledger, Passed: &s.reader.Passed, Hooks: &s.hooks}
-		if s.followed, err = watch.OpenFollowed(c, s.options.comes(), s.options.GiveWay); err != nil {
+		if s.followed, err = watch.OpenFollowed(c, s.options.hooksChange(), s.options.GiveWay); err != nil {
 			return err
 		}
 		if err := s.followed.StartFirst(); err != nil {
@@ -168,26 +168,26 @@ func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 func (s *Session) openReader() (err error) {
 	r := &s.reader
 	slots, _ := s.roster.Arrays()
-	cards, weighted, follows := s.roster.Cards(), s.options.hasWeights(), s.options.follows()
+	cards, weighted, follows := s.roster.Cards(), s.options.hasWeights(), s.options.sourcesChange()
 	*r = probe.Reader{
-		Rings:     s.sampler.Rings,
-		Roster:    s.roster,
-		Cards:     cards,
-		Lost:      ring.Losses{Slots: slots},
-		Ledger:    s.ledger,
-		Immediate: s.options.Immediate,
-		SnapLen:   s.options.SnapLen,
-		Weighted:  weighted,
-		HasMore:   cards != nil || !weighted || follows,
-		Follows:   follows,
-		Detached:  &s.hooks.Detached,
-		Stop:      s.Stop,
-		Notice:    s.notice,
+		Rings:         s.sampler.Rings,
+		Roster:        s.roster,
+		Cards:         cards,
+		Lost:          ring.Losses{Slots: slots},
+		Ledger:        s.ledger,
+		Immediate:     s.options.Immediate,
+		SnapLen:       s.options.SnapLen,
+		Weighted:      weighted,
+		HasMore:       cards != nil || !weighted || follows,
+		SourcesChange: follows,
+		Detached:      &s.hooks.Detached,
+		Stop:          s.Stop,
+		Notice:        s.notice,
 	}
 	if r.Clock, err = machine.NewStamper(); err != nil {
 		return err
 	}
-	if s.options.follows() && (slices.Contains(s.options.Hooks, Exit) || s.sampler.Options.AwaitsExits()) || s.roster.Has(func(src *Source) bool { return src.Hook == Exit || src.TellsExit || src.Hook == StackDrop }) {
+	if s.options.sourcesChange() && (slices.Contains(s.options.Hooks, Exit) || s.sampler.Options.AwaitsExits()) || s.roster.Has(func(src *Source) bool { return src.Hook == Exit || src.HasExitFacts || src.Hook == StackDrop }) {
 		if err := r.OpenOutlets(); err != nil {
 			return err
 		}
@@ -225,8 +225,8 @@ func (s *Session) HasSwitchedOff() bool {
 // Options returns the options of Open with the defaults filled in.
 func (s *Session) Options() Options { return s.options }
 
-// ended returns why the session has ended: io.EOF if the end was requested.
-func (s *Session) ended() error {
+// whyEnded returns why the session has ended: io.EOF if the end was requested.
+func (s *Session) whyEnded() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

@@ -32,7 +32,7 @@ func (s *Session) Read(packets []Packet, idle func()) (int, error) {
 	n, err := s.reader.Read(packets)
 	s.reader.Idle = nil
 	if err != nil {
-		return 0, s.ended()
+		return 0, s.whyEnded()
 	}
 	s.reader.Laps.Lap(probe.Reading)
 	return n, nil
@@ -102,7 +102,7 @@ func (s *Session) Description() Description {
 		LocationName: s.LocationName,
 		Settled:      func() time.Time { return time.Unix(0, s.reader.Settled.Load()) },
 	}
-	if s.options.follows() {
+	if s.options.sourcesChange() {
 		d.More = s.roster.Since
 	}
 	return d
@@ -184,5 +184,5 @@ func (s *Session) CardClocks() []*CardClock {
 func (s *Session) SetCards() bool {
 	s.hooks.Lock()
 	defer s.hooks.Unlock()
-	return slices.ContainsFunc(s.roster.Cards(), func(c probe.Card) bool { return c.HasSet() })
+	return slices.ContainsFunc(s.roster.Cards(), func(c probe.Card) bool { return c.IsStamping() })
 }

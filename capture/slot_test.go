@@ -38,8 +38,8 @@ func (z slotZero) comeFirst(t *testing.T, name string) {
 	if numbers[0] != 0 {
 		t.Fatalf("numbers %d", numbers)
 	}
-	must(t, z.PrepareSlots(0, z.Slots(0), z.NoteLost))
-	_, err = z.Add(hooks, numbers, probe.Coming{Arrival: 1})
+	must(t, z.PrepareSlots(0, z.Slots(0), z.RecordLost))
+	_, err = z.Add(hooks, numbers, probe.Origin{Arrival: 1})
 	must(t, err)
 }
 
@@ -75,7 +75,7 @@ func TestSlotReused(t *testing.T) {
 	must(t, err)
 	defer k.Close()
 	z := slotZero{r, k}
-	reader := probe.Reader{Roster: r, Ledger: probe.NewLedger(0, 0), Lost: ring.Losses{Slots: slots}, Follows: true}
+	reader := probe.Reader{Roster: r, Ledger: probe.NewLedger(0, 0), Lost: ring.Losses{Slots: slots}, SourcesChange: true}
 	since := func(cpu, dropped uint64) uint64 {
 		t.Helper()
 		f := Facts{ID: cpu << kernel.SamplerLimitID_CPU_SHIFT, Dropped: dropped}

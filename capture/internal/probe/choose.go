@@ -80,10 +80,10 @@ func (o *Options) ChooseAt(p Point) (hooks []Hook, err error) {
 }
 
 func (o *Options) receivingHooks(p Point) ([]Hook, error) {
-	if o.isPastXDP(p) {
+	if o.capturesAtTC(p) {
 		return []Hook{newIngressHook(p, o)}, nil
 	}
-	q, err := o.question(p)
+	q, err := o.cardRequest(p)
 	switch {
 	case err != nil:
 		return nil, err
@@ -95,8 +95,8 @@ func (o *Options) receivingHooks(p Point) ([]Hook, error) {
 	return []Hook{newXDPHook(p, o, q)}, nil
 }
 
-// isPastXDP reports whether packets are captured at tc ingress at a point.
-func (o *Options) isPastXDP(p Point) bool {
+// capturesAtTC reports whether packets are captured at tc ingress at a point.
+func (o *Options) capturesAtTC(p Point) bool {
 	if p.Yielded {
 		return len(p.Interface.Programs) == 0 || WhyUntraceable(p.Interface) != nil
 	}
@@ -115,8 +115,8 @@ func (o *Options) isPastXDP(p Point) bool {
 	return why != nil
 }
 
-// OrPastXDP makes an error of attaching at XDP an xdp.ErrNotAtXDP if AtIngress is possible there.
-func (o *Options) OrPastXDP(ifi xdp.Interface, err error) error {
+// NotAtXDP makes an error of attaching at XDP an xdp.ErrNotAtXDP if AtIngress is possible there.
+func (o *Options) NotAtXDP(ifi xdp.Interface, err error) error {
 	if o.NeedsXDP || support.AtTC(ifi).Answer == support.No {
 		return err
 	}

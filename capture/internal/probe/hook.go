@@ -41,8 +41,8 @@ type Hook interface {
 	Close() error
 }
 
-// An Asker is a hook whose program requests metadata about packets from the card.
-type Asker interface{ Card() Card }
+// A cardHook is a hook whose program requests metadata about packets from the card.
+type cardHook interface{ Card() Card }
 
 // AttachAll starts sampling at all hooks. After an error some of them are attached.
 func AttachAll(hooks []Hook) error {

@@ -72,7 +72,7 @@ func newDropHook(p Point, o *Options) (h *DropHook, err error) {
 	if h.reasons, err = h.Words.Reasons.ParseAll(o.Reasons); err != nil {
 		return h, err
 	}
-	return h, checkCount(len(h.reasons))
+	return h, checkReasonCount(len(h.reasons))
 }
 
 const findReasons = "find the kernel's reasons for throwing packets away in its BTF"
@@ -97,9 +97,9 @@ func Reasons() ([]string, error) {
 	return reasons.Names(), err
 }
 
-// programsOfDrops has the program that reads each list of arguments which the tracepoint has had
-// since the kernel gives a reason, as support.TracepointArguments writes it.
-var programsOfDrops = map[string]string{
+// dropPrograms has the program that reads each list of arguments which the tracepoint has had since
+// the kernel gives a reason, as support.TracepointArguments writes it.
+var dropPrograms = map[string]string{
 	"*sk_buff, *void, skb_drop_reason":        kernel.SamplerProgXdpcapLost,
 	"*sk_buff, *void, skb_drop_reason, *sock": kernel.SamplerProgXdpcapLostRx, // since 6.11
 }
@@ -114,7 +114,7 @@ func (h *DropHook) Load(k *Sampler, first, index uint32) (err error) {
 	if err != nil {
 		return fmt.Errorf("find the tracepoint skb:kfree_skb in the kernel's BTF: %w", err)
 	}
-	name, ok := programsOfDrops[args]
+	name, ok := dropPrograms[args]
 	if !ok {
 		return fmt.Errorf("this kernel gives no reasons for what it throws away, which Linux does since 5.17: the tracepoint skb:kfree_skb has the arguments %s", args)
 	}

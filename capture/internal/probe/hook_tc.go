@@ -29,7 +29,7 @@ func newEgressHook(p Point) *TCHook {
 func newIngressHook(p Point, o *Options) *TCHook {
 	h := &TCHook{newOwnHook(p.Interface, p.Filter, packet.Ingress), kernel.SamplerProgXdpcapIngress, tc.Ingress, nil}
 	if o.Hash {
-		h.own = question{hash: true}.constants()
+		h.own = cardRequest{hash: true}.constants()
 	}
 	return h
 }

@@ -69,7 +69,7 @@ func newTraceHooks(p Point, o *Options) (hooks []Hook, err error) {
 			h.reasons = o.Reasons
 		}
 		if h.waits = o.AwaitsExits(); h.waits && h.entry != nil {
-			h.entry.AwaitsExit, h.entry.TellsExit = true, h.exit == nil
+			h.entry.AwaitsExit, h.entry.HasExitFacts = true, h.exit == nil
 		}
 		hooks = append(hooks, h)
 	}
@@ -150,7 +150,7 @@ func (h *TraceHook) Load(k *Sampler, first, index uint32) (err error) {
 	if h.exit != nil && h.entry != nil {
 		atExit.First++
 	}
-	if told := h.tellingExit(); told != nil && h.reasonMap != "" {
+	if told := h.exitSource(); told != nil && h.reasonMap != "" {
 		reasons, err := xdp.OpenReasonMap(h.reasonMap, h.target.Target)
 		if err != nil {
 			return err
@@ -161,7 +161,7 @@ func (h *TraceHook) Load(k *Sampler, first, index uint32) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := checkCount(len(numbers)); err != nil {
+		if err := checkReasonCount(len(numbers)); err != nil {
 			return err
 		}
 		maps.Copy(atExit.Own, reasonConstants(numbers))
@@ -171,8 +171,8 @@ func (h *TraceHook) Load(k *Sampler, first, index uint32) (err error) {
 	return err
 }
 
-// tellingExit returns the source whose packets have the end of the program's run; nil = none does.
-func (h *TraceHook) tellingExit() *packet.Source {
+// exitSource returns the source whose packets have the end of the program's run; nil = none does.
+func (h *TraceHook) exitSource() *packet.Source {
 	if h.waits && h.exit == nil {
 		return h.entry
 	}

@@ -20,12 +20,12 @@ type XDPHook struct {
 	ownHook
 	mode    packet.Mode
 	verdict packet.Verdict // the program's return value for every packet
-	asks    question       // the metadata that the program requests from the card
+	asks    cardRequest    // the metadata that the program requests from the card
 	stamps  *CardStamps    // nil = packets have only the host's stamps; its methods then do nothing
 	options *Options
 }
 
-func newXDPHook(p Point, o *Options, q question) *XDPHook {
+func newXDPHook(p Point, o *Options, q cardRequest) *XDPHook {
 	h := &XDPHook{ownHook: newOwnHook(p.Interface, p.Filter, packet.XDP), mode: o.Mode, verdict: packet.Pass, asks: q, options: o}
 	if len(o.Patterns) > 0 && o.Mode == packet.Auto && p.Interface.Driver == "bonding" {
 		h.mode = packet.Generic // in native mode the program would run in the bond's devices, which have hooks of their own
@@ -79,7 +79,7 @@ func (h *XDPHook) load(k *Sampler, l Loading) (p *ebpf.Program, err error) {
 		p, err = k.Load(asking)
 		if err != nil && !h.asks.time && !xdp.HasGone(h.ifi.Index) {
 			k.Options.Notice(fmt.Errorf("packets of %s come without the card's %s: load the program that asks for it: %w", h.ifi.Name, strings.Join(h.asks.names(), ", "), err))
-			h.asks = question{}
+			h.asks = cardRequest{}
 		}
 	}
 	if h.asks.isNone() {
@@ -93,7 +93,7 @@ func (h *XDPHook) load(k *Sampler, l Loading) (p *ebpf.Program, err error) {
 
 func (h *XDPHook) Attach() (err error) {
 	if h.attached, err = attach.XDP(h.ifi, h.Programs[0], h.mode); err != nil {
-		return h.options.OrPastXDP(h.ifi, err)
+		return h.options.NotAtXDP(h.ifi, err)
 	}
 	h.Source.Mode = h.attached.Mode
 	if off := h.attached.SwitchedOff; off != nil {

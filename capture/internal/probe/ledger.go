@@ -33,9 +33,9 @@ func (p *ProgramCounts) Settle() {
 	p.Undecided += rest
 }
 
-// Miss counts as lost the records of a source that the reader has not found. The source has ended,
-// and counts are those of the reader after it has read everything.
-func (p *ProgramCounts) Miss(counts packet.Account) {
+// AddUnread counts as lost the records of a source that the reader has not found. The source has
+// ended, and counts are those of the reader after it has read everything.
+func (p *ProgramCounts) AddUnread(counts packet.Account) {
 	read := counts.Captured + counts.NotSampled + counts.Invalid
 	unread := max(p.Sent-min(p.Sent, read), p.unread)
 	p.Lost += unread - p.unread
@@ -53,7 +53,8 @@ func (p *ProgramCounts) Continue(before, earlier ProgramCounts) {
 }
 
 // A Ledger keeps the reader's counts of each source and joins them with those of the programs. Its
-// methods belong to the reader's goroutine, except Accounts and Read, which any goroutine may call.
+// methods belong to the reader's goroutine, except Accounts and Published, which any goroutine may
+// call.
 type Ledger struct {
 	limit    uint64          // packets to capture
 	counts   packet.Accounts // Captured, Bytes, Invalid, and NotSampled for packets after the limit
@@ -85,7 +86,7 @@ func (l *Ledger) Grow(sources int) {
 // Take counts a record that passed the check. It returns whether to hand over the packet: false
 // once the limit is reached.
 func (l *Ledger) Take(source, bytes int) bool {
-	a := l.of(source)
+	a := l.account(source)
 	if l.IsFull() {
 		a.NotSampled++
 		return false
@@ -96,8 +97,8 @@ func (l *Ledger) Take(source, bytes int) bool {
 	return true
 }
 
-// of returns the counts of a source for the caller to change.
-func (l *Ledger) of(source int) *packet.Account {
+// account returns the counts of a source for the caller to change.
+func (l *Ledger) account(source int) *packet.Account {
 	if source != l.last {
 		l.change(source)
 	}
@@ -115,7 +116,7 @@ func (l *Ledger) change(source int) {
 }
 
 // Unstamped counts a packet that was taken but has no stamp from the card.
-func (l *Ledger) Unstamped(source int) { l.of(source).Unstamped++ }
+func (l *Ledger) Unstamped(source int) { l.account(source).Unstamped++ }
 
 // IsFull reports whether the limit is reached.
 func (l *Ledger) IsFull() bool { return l.captured == l.limit }
@@ -128,7 +129,7 @@ func (l *Ledger) Reject(source int) {
 		source = 0
 	}
 	l.counts.At(source)
-	l.of(source).Invalid++
+	l.account(source).Invalid++
 }
 
 // Counts returns the reader's counts of each source.
@@ -155,8 +156,8 @@ func (l *Ledger) Publish() {
 	l.last, l.changed = -1, l.changed[:0]
 }
 
-// Read returns the reader's counts of a source.
-func (l *Ledger) Read(source int) packet.Account {
+// Published returns the reader's counts of a source, as of the last Publish.
+func (l *Ledger) Published(source int) packet.Account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.published.Of(source)

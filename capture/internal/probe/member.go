@@ -46,7 +46,7 @@ func (r *Roster) Retire(i int, passed int64, counts packet.Account) (retired boo
 		return false, err
 	}
 	a.Settle()
-	a.Miss(counts)
+	a.AddUnread(counts)
 	m.final = &a
 	r.tenants[m.slot].Store(0)
 	r.departed = append(r.departed, i)
@@ -67,9 +67,9 @@ func (r *Roster) Gone(isOver bool) (sources []int) {
 	return sources
 }
 
-// Departing returns the sources whose accounts have become final since the last call, in that
+// TakeDeparted returns the sources whose accounts have become final since the last call, in that
 // order. The outputs must forget them.
-func (r *Roster) Departing() (sources []int) {
+func (r *Roster) TakeDeparted() (sources []int) {
 	if r.leaving.Load() == 0 {
 		return nil
 	}

@@ -30,7 +30,7 @@ var (
 type Options struct {
 	Interfaces       []string
 	Patterns, Except []string
-	Comes            bool // interfaces, or their hooks, come and go
+	SourcesChange    bool // interfaces, or their hooks, come and go
 	Filter           string
 	FilterSets       map[string]filter.Set
 	VLANAware        bool

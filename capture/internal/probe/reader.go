@@ -19,20 +19,20 @@ const ringsInterval = time.Second
 // A Reader takes packets from the rings, in the order of their time stamps, and counts them. It
 // belongs to one goroutine, except for the fields and methods whose comments allow any goroutine.
 type Reader struct {
-	Rings     *ring.Set
-	Roster    *Roster
-	Cards     []Card // by source; nil = no source has metadata of a card
-	Lost      ring.Losses
-	Clock     machine.Stamper
-	Ledger    *Ledger
-	Immediate bool        // packets are handed over one by one, not in groups
-	SnapLen   int         // bytes
-	Weighted  bool        // the sampling rate alone gives the packets' weights
-	HasMore   bool        // finishMore is needed for all packets: cards give metadata, weights are unknown, or Follows
-	Follows   bool        // interfaces come and go
-	Rest      Rest        // measures how long the reader sleeps
-	Laps      Laps        // measures how the goroutine of the reader divides its time
-	Words     *lost.Words // nil = no source has lost packets
+	Rings         *ring.Set
+	Roster        *Roster
+	Cards         []Card // by source; nil = no source has metadata of a card
+	Lost          ring.Losses
+	Clock         machine.Stamper
+	Ledger        *Ledger
+	Immediate     bool        // packets are handed over one by one, not in groups
+	SnapLen       int         // bytes
+	Weighted      bool        // the sampling rate alone gives the packets' weights
+	HasMore       bool        // finishMore is needed for all packets: cards give metadata, weights are unknown, or SourcesChange
+	SourcesChange bool        // interfaces come and go
+	Rest          Rest        // measures how long the reader sleeps
+	Laps          Laps        // measures how the goroutine of the reader divides its time
+	Words         *lost.Words // nil = no source has lost packets
 
 	Detached *atomic.Bool // is set when all programs are detached and have ended
 	Stop     func()       // detaches the programs
@@ -108,7 +108,7 @@ func (r *Reader) Took(n int) {
 // SourceOf returns the source that has a slot, by which the program names it in a record. It is
 // false if no program can have that slot.
 func (r *Reader) SourceOf(slot int) (source int, ok bool) {
-	if r.Follows {
+	if r.SourcesChange {
 		return r.tenantOf(slot)
 	}
 	return slot, slot < len(r.Ledger.Counts())
@@ -168,7 +168,7 @@ func (r *Reader) finishMore(f *packet.Facts, slot uint16, source int) {
 // because each look at the rings costs as much as many packets. After a whole wait without packets,
 // the first packet ends the next wait, if the rings support that.
 func (r *Reader) Round() error {
-	if r.Follows {
+	if r.SourcesChange {
 		r.addSources()
 	}
 	r.Ledger.Publish()

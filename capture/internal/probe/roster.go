@@ -90,7 +90,7 @@ func (r *Roster) membersOf(hooks []Hook) (all []member) {
 			if r.podOf != nil {
 				m.Pod = r.podOf(m.Index)
 			}
-			if asking, ok := h.(Asker); ok && i == 0 {
+			if asking, ok := h.(cardHook); ok && i == 0 {
 				m.card = asking.Card()
 			}
 			all = append(all, m)
@@ -181,8 +181,8 @@ func (r *Roster) Cards() (cards []Card) {
 	return cards
 }
 
-// A Coming is what sources have in common that come together: see packet.Source.
-type Coming struct {
+// An Origin has the properties that sources share which come together: see packet.Source.
+type Origin struct {
 	Arrival uint32
 	Filter  string
 }
@@ -193,7 +193,7 @@ type Coming struct {
 // attached: to find out, Add calls ended, which detaches it and waits until its program has ended.
 // Attaching takes some 10 ms. Meanwhile the reader and others go on, and wait only for the source
 // of a record that is not listed yet. Only one goroutine at a time may call it.
-func (r *Roster) Add(hooks []Hook, numbers []int, c Coming) (sources []int, err error) {
+func (r *Roster) Add(hooks []Hook, numbers []int, c Origin) (sources []int, err error) {
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	before, err := r.countsOf(hooks, numbers)
@@ -202,7 +202,7 @@ func (r *Roster) Add(hooks []Hook, numbers []int, c Coming) (sources []int, err 
 	}
 	if err = AttachAll(hooks[:1]); err == nil {
 		err = AttachAll(hooks[1:])
-	} else if seen, failed := r.haveSeen(hooks[:1], numbers, before); !seen {
+	} else if seen, failed := r.endAndCompare(hooks[:1], numbers, before); !seen {
 		return nil, errors.Join(err, failed)
 	}
 	return r.listAll(hooks, numbers, c, before), err
@@ -210,7 +210,7 @@ func (r *Roster) Add(hooks []Hook, numbers []int, c Coming) (sources []int, err 
 
 // Exchange lists the sources of an attached hook after exchange has given it programs with another
 // number. After an error nothing is listed.
-func (r *Roster) Exchange(h Hook, number int, c Coming, exchange func() error) (sources []int, err error) {
+func (r *Roster) Exchange(h Hook, number int, c Origin, exchange func() error) (sources []int, err error) {
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	hooks, numbers := []Hook{h}, []int{number}
@@ -239,7 +239,7 @@ func (r *Roster) countsOf(hooks []Hook, numbers []int) (counts []ProgramCounts, 
 }
 
 // listAll lists the sources of hooks. before has the counts of their slots before they came.
-func (r *Roster) listAll(hooks []Hook, numbers []int, c Coming, before []ProgramCounts) (sources []int) {
+func (r *Roster) listAll(hooks []Hook, numbers []int, c Origin, before []ProgramCounts) (sources []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, h := range hooks {
@@ -268,9 +268,9 @@ func (r *Roster) list(m *member) {
 	r.tenants[m.slot].Store(uint64(m.Came)<<32 | uint64(m.Place))
 }
 
-// haveSeen ends hooks, and reports whether their programs have seen packets. before has the counts
-// of their slots before they were attached.
-func (r *Roster) haveSeen(hooks []Hook, numbers []int, before []ProgramCounts) (bool, error) {
+// endAndCompare ends hooks, and reports whether their programs have seen packets. before has the
+// counts of their slots before they were attached.
+func (r *Roster) endAndCompare(hooks []Hook, numbers []int, before []ProgramCounts) (bool, error) {
 	if err := r.Programs.EndAll(hooks); err != nil {
 		return false, err
 	}

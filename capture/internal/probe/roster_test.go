@@ -69,7 +69,7 @@ func TestRoster(t *testing.T) {
 		if err != nil || len(numbers) != len(hooks) || numbers[0] != want {
 			t.Fatalf("%d hooks have the numbers %d (%v), want %d and so on", len(hooks), numbers, err, want)
 		}
-		sources, err = r.Add(hooks, numbers, Coming{Arrival: 1})
+		sources, err = r.Add(hooks, numbers, Origin{Arrival: 1})
 		testnet.Must(t, err)
 		return numbers, sources
 	}
@@ -100,8 +100,8 @@ func TestRoster(t *testing.T) {
 		}
 	}
 	equal(t, []int{0, 1, 2}, r.Gone(false))
-	equal(t, []int{0, 1, 2}, r.Departing())
-	if again := r.Departing(); again != nil {
+	equal(t, []int{0, 1, 2}, r.TakeDeparted())
+	if again := r.TakeDeparted(); again != nil {
 		t.Errorf("sources %d have gone again", again)
 	}
 	r.Free(first)
@@ -128,13 +128,13 @@ func TestRosterFailures(t *testing.T) {
 	counts := make(slotCounters)
 	r.Programs = counts
 	refused := errors.New("refused")
-	if sources, err := r.Add([]Hook{&seat{names: []string{"a"}, failed: refused}}, []int{0}, Coming{Arrival: 1}); !errors.Is(err, refused) || sources != nil {
+	if sources, err := r.Add([]Hook{&seat{names: []string{"a"}, failed: refused}}, []int{0}, Origin{Arrival: 1}); !errors.Is(err, refused) || sources != nil {
 		t.Errorf("sources %v, %v", sources, err)
 	}
 	if _, came := r.Tenant(0); came > 0 || len(r.Sources()) > 0 {
 		t.Errorf("sources %v", r.Sources())
 	}
-	sources, err := r.Add([]Hook{&seat{names: []string{"a"}}, &seat{names: []string{"b"}, failed: refused}}, []int{0, 1}, Coming{Arrival: 1})
+	sources, err := r.Add([]Hook{&seat{names: []string{"a"}}, &seat{names: []string{"b"}, failed: refused}}, []int{0, 1}, Origin{Arrival: 1})
 	if !errors.Is(err, refused) || len(sources) != 2 {
 		t.Fatalf("sources %v, %v", sources, err)
 	}
@@ -146,7 +146,7 @@ func TestRosterFailures(t *testing.T) {
 	}
 	// One that goes right after its program was attached has seen packets, and its records come.
 	brief := &seat{names: []string{"brief"}, failed: refused, attaching: func() { counts.add(3, 2, 1) }}
-	if sources, err = r.Add([]Hook{brief}, []int{3}, Coming{Arrival: 1}); !errors.Is(err, refused) || len(sources) != 1 {
+	if sources, err = r.Add([]Hook{brief}, []int{3}, Origin{Arrival: 1}); !errors.Is(err, refused) || len(sources) != 1 {
 		t.Fatalf("sources %v, %v", sources, err)
 	}
 	if source, came := r.Tenant(3); came == 0 || source != sources[0] {
@@ -168,7 +168,7 @@ func TestRosterUnread(t *testing.T) {
 	l := NewLedger(2, 0)
 	var sources []int
 	for i := range 2 {
-		own, err := r.Add([]Hook{&seat{names: []string{"a"}}}, []int{i}, Coming{Arrival: 1})
+		own, err := r.Add([]Hook{&seat{names: []string{"a"}}}, []int{i}, Origin{Arrival: 1})
 		testnet.Must(t, err)
 		sources = append(sources, own...)
 		counts.add(i, uint64(7+3*i), uint64(7+3*i))
@@ -181,7 +181,7 @@ func TestRosterUnread(t *testing.T) {
 	read := func() ([]ProgramCounts, error) { return r.Accounts() }
 	r.Leave(sources, 1)
 	for _, i := range sources {
-		if retired, err := r.Retire(i, 2, l.Read(i)); !retired || err != nil {
+		if retired, err := r.Retire(i, 2, l.Published(i)); !retired || err != nil {
 			t.Errorf("source %d: %v, %v", i, retired, err)
 		}
 	}
@@ -213,7 +213,7 @@ func TestRosterDay(t *testing.T) {
 		hooks := []Hook{&seat{names: []string{"a"}}}
 		taken, err := r.Reserve(hooks)
 		testnet.Must(t, err)
-		own, err := r.Add(hooks, taken, Coming{Arrival: 1})
+		own, err := r.Add(hooks, taken, Origin{Arrival: 1})
 		testnet.Must(t, err)
 		sources, numbers = append(sources, own...), append(numbers, taken...)
 		counts.add(taken[0], 1, 1)
@@ -292,7 +292,7 @@ func TestRosterWhileAttaching(t *testing.T) {
 	testnet.Must(t, err)
 	added := make(chan error)
 	go func() {
-		_, err := r.Add(hooks, numbers, Coming{Arrival: 1})
+		_, err := r.Add(hooks, numbers, Origin{Arrival: 1})
 		added <- err
 	}()
 	<-begun

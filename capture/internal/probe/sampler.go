@@ -66,7 +66,7 @@ func New(o *Options, roster *Roster, rings *ring.Set) (*Sampler, error) {
 	}
 	o.fitImages(spec.Maps[kernel.SamplerMapImages])
 	// An interface that comes later may run a program, which is then traced.
-	fragments := o.Comes && o.Direction != packet.Out || roster.Has((*packet.Source).InFragments)
+	fragments := o.SourcesChange && o.Direction != packet.Out || roster.Has((*packet.Source).InFragments)
 	if err := rings.Prepare(spec, fragments); err != nil {
 		return nil, errors.Join(err, rings.Close())
 	}

@@ -43,8 +43,9 @@ func (r *Roster) Slots(number int) (slots []int) {
 	return slots
 }
 
-// NoteLost records the losses of the programs that had a slot, on each CPU. All of them have ended.
-func (r *Roster) NoteLost(slot int, byCPU []uint64) {
+// RecordLost records the losses of the programs that had a slot, on each CPU. All of them have
+// ended.
+func (r *Roster) RecordLost(slot int, byCPU []uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lost[slot] = byCPU

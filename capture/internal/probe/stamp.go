@@ -63,7 +63,7 @@ func StampTypes(name string) ([]Stamp, error) {
 	}
 	types := []Stamp{HostStamp, HostLowprecStamp}
 	for _, s := range []Stamp{AdapterStamp, AdapterUnsyncedStamp} {
-		if o := (Options{Stamp: s}); o.lacksStamps(Point{Interface: ifi}) == nil {
+		if o := (Options{Stamp: s}); o.whyNoStamps(Point{Interface: ifi}) == nil {
 			types = append(types, s)
 		}
 	}
@@ -151,8 +151,8 @@ func (c *Card) Clock() *machine.CardClock {
 	return c.Stamps.Clock
 }
 
-// HasSet reports whether the session made the card stamp packets.
-func (c *Card) HasSet() bool { return c.Stamps != nil && c.Stamps.stamping != nil }
+// IsStamping reports whether the session made the card stamp packets.
+func (c *Card) IsStamping() bool { return c.Stamps != nil && c.Stamps.stamping != nil }
 
 // MeasureClocks compares the cards' clocks with the system's.
 func MeasureClocks(cards []Card, notice func(error)) {
@@ -174,7 +174,7 @@ func (k *Sampler) ChooseStamping() error {
 	switch {
 	case k.Options.Stamp == HostLowprecStamp:
 		return k.chooseLowprec()
-	case k.Options.Stamp.IsCards() && k.Rings.ShowsPolls() && k.followPolls() == nil:
+	case k.Options.Stamp.IsCards() && k.Rings.ShowsPolls() && k.attachEndPoll() == nil:
 		k.Stamping = kernel.SamplerStampingEVERY_UNSTAMPED
 	}
 	return nil
@@ -191,7 +191,7 @@ func (k *Sampler) chooseLowprec() error {
 		k.Rings.UseTicks()
 		return nil // perf's rings cannot show the stamp of the current poll
 	}
-	if err := k.followPolls(); err != nil {
+	if err := k.attachEndPoll(); err != nil {
 		k.Options.Notice(fmt.Errorf("time stamps of the type %v have the resolution of the kernel's clock tick, %v, because the end of a poll is not known: %w", HostLowprecStamp, tick, err))
 		k.Rings.UseTicks()
 		return nil
@@ -201,8 +201,8 @@ func (k *Sampler) chooseLowprec() error {
 	return nil
 }
 
-// followPolls attaches the program that marks in the rings when a NAPI poll ends.
-func (k *Sampler) followPolls() error {
+// attachEndPoll attaches the program that marks in the rings when a NAPI poll ends.
+func (k *Sampler) attachEndPoll() error {
 	p, err := k.Load(Loading{Name: kernel.SamplerProgXdpcapEndPoll})
 	if err == nil {
 		defer p.Close()

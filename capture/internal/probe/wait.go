@@ -50,8 +50,8 @@ func reasonConstants[R ~uint32](reasons []R) Constants {
 	return Constants{kernel.SamplerVarReasons: list, kernel.SamplerVarReasonCount: uint32(len(reasons))}
 }
 
-// checkCount refuses more reasons than the programs can compare.
-func checkCount(reasons int) error {
+// checkReasonCount refuses more reasons than the programs can compare.
+func checkReasonCount(reasons int) error {
 	if reasons > maxReasons {
 		return fmt.Errorf("%d reasons to keep: must be at most %d", reasons, maxReasons)
 	}

@@ -77,7 +77,7 @@ func (f *Followed) exchange(changes []*change, next *probe.Options) error {
 		}
 	}
 	f.all = append(f.all, former)
-	return errors.Join(append(errs, f.Sampler.AwaitEnd(), f.noteStopped(former))...)
+	return errors.Join(append(errs, f.Sampler.AwaitEnd(), f.markStopped(former))...)
 }
 
 // prepare loads the programs of an interface with the next filter.
@@ -95,7 +95,7 @@ func (f *Followed) makeChange(c *change, former *captured) error {
 	for i, h := range c.hooks {
 		now := own[:len(h.Sources())]
 		own = own[len(now):]
-		sources, err := f.Roster.Exchange(h, c.next[i], f.coming(), func() error { return h.(probe.Exchanger).Exchange(f.Sampler) })
+		sources, err := f.Roster.Exchange(h, c.next[i], f.origin(), func() error { return h.(probe.Exchanger).Exchange(f.Sampler) })
 		if err != nil {
 			f.Roster.Free(c.next[i:])
 			return err

@@ -75,7 +75,7 @@ func (f *Followed) StartFirst() error {
 		return err
 	}
 	if f.finder == nil {
-		probe.LowestFirst(first, func(ifi xdp.Interface) int { return ifi.Index })
+		probe.SortLowestFirst(first, func(ifi xdp.Interface) int { return ifi.Index })
 		for _, ifi := range first {
 			if err := f.start(ifi); err != nil {
 				return err
@@ -93,7 +93,7 @@ func (f *Followed) StartFirst() error {
 	}
 	f.omit(bare)
 	first = append(first, found...)
-	probe.LowestFirst(first, func(ifi xdp.Interface) int { return ifi.Index })
+	probe.SortLowestFirst(first, func(ifi xdp.Interface) int { return ifi.Index })
 	var failed []error
 	for _, ifi := range first {
 		err := f.start(ifi)
@@ -113,7 +113,7 @@ func (f *Followed) StartFirst() error {
 	case none && err != nil:
 		return err
 	case none:
-		f.Options.Notice(fmt.Errorf("no interface among %s is up: waiting for one", probe.Followed(f.Options.Patterns, f.Options.Except)))
+		f.Options.Notice(fmt.Errorf("no interface among %s is up: waiting for one", probe.DescribePatterns(f.Options.Patterns, f.Options.Except)))
 	}
 	for i, err := range failed {
 		if err != nil {
@@ -134,7 +134,7 @@ func (f *Followed) Close() error {
 
 // isWanted reports whether an interface is to be captured and is not captured yet.
 func (f *Followed) isWanted(index int, name string) bool {
-	return f.Options.IsFollowed(name) &&
+	return f.Options.MatchesInterface(name) &&
 		!slices.ContainsFunc(f.all, func(one *captured) bool { return !one.gone && one.ifi.Index == index })
 }
 
@@ -157,7 +157,7 @@ func (f *Followed) follow(all bool) {
 		f.retire()
 		f.Refused.Keep(there)
 	})
-	probe.LowestFirst(found, func(ifi xdp.Interface) int { return ifi.Index })
+	probe.SortLowestFirst(found, func(ifi xdp.Interface) int { return ifi.Index })
 	for _, ifi := range found {
 		// One call for each, so that the end of the session waits for one interface at most.
 		f.Hooks.WhileAttached(func() { f.StartLate(ifi) })
@@ -222,7 +222,7 @@ func (f *Followed) startBelow(ifi xdp.Interface, refused error) error {
 	}
 	others, ok, err := ifi.Obstructed(f.isOwn)
 	if ok {
-		return f.Options.OrPastXDP(ifi, attach.Below(ifi, others))
+		return f.Options.NotAtXDP(ifi, attach.Below(ifi, others))
 	}
 	var above []int
 	if err == nil {
@@ -255,13 +255,13 @@ func (f *Followed) startOnce(ifi xdp.Interface) error {
 		err = f.load(one)
 	}
 	if err == nil {
-		one.sources, err = f.Roster.Add(one.hooks, one.numbers, f.coming())
+		one.sources, err = f.Roster.Add(one.hooks, one.numbers, f.origin())
 	}
 	switch {
 	case err == nil:
 	case len(one.sources) > 0: // some programs have seen packets, whose account is kept
 		one.gone = true
-		err = errors.Join(err, f.Sampler.EndAll(one.hooks), f.noteStopped(one))
+		err = errors.Join(err, f.Sampler.EndAll(one.hooks), f.markStopped(one))
 	default:
 		f.Roster.Free(one.numbers)
 		return errors.Join(err, probe.DetachAll(one.hooks), probe.CloseAll(one.hooks))
@@ -270,9 +270,9 @@ func (f *Followed) startOnce(ifi xdp.Interface) error {
 	return err
 }
 
-// coming is what the sources that come now have in common.
-func (f *Followed) coming() probe.Coming {
-	c := probe.Coming{Arrival: f.Sampler.Arrival}
+// origin is what the sources that come now have in common.
+func (f *Followed) origin() probe.Origin {
+	c := probe.Origin{Arrival: f.Sampler.Arrival}
 	if f.Options.FilterChanges {
 		c.Filter = f.Options.Filter
 	}
@@ -294,7 +294,7 @@ func (f *Followed) loadAs(hooks []probe.Hook, load func(i int, first, index uint
 	}
 	for i, number := range numbers {
 		slots := f.Roster.Slots(number)
-		if err := f.Sampler.PrepareSlots(number, slots, f.Roster.NoteLost); err != nil {
+		if err := f.Sampler.PrepareSlots(number, slots, f.Roster.RecordLost); err != nil {
 			return numbers, err
 		}
 		if err := load(i, uint32(slots[0]), uint32(number)); err != nil {

@@ -19,9 +19,9 @@ type gap struct {
 	counted  bool   // whether both could be read
 }
 
-// seenBefore returns the number of packets that the programs have seen of each source, once the
+// seenSettled returns the number of packets that the programs have seen of each source, once the
 // interfaces have counted them, too. It returns nil if that cannot be read.
-func (w *Witness) seenBefore() map[int]uint64 {
+func (w *Witness) seenSettled() map[int]uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, seen := w.seen()
@@ -29,7 +29,7 @@ func (w *Witness) seenBefore() map[int]uint64 {
 	return seen
 }
 
-// begin returns the gap of a source that is about to be detached. seen is from seenBefore.
+// begin returns the gap of a source that is about to be detached. seen is from seenSettled.
 func (w *Witness) begin(index, source int, seen map[int]uint64) gap {
 	g := gap{since: time.Now(), source: source}
 	var known bool

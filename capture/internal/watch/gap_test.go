@@ -46,7 +46,7 @@ func TestGap(t *testing.T) {
 			notice:  func(err error) { t.Errorf("%s: notice: %v", test.name, err) },
 			sources: make(map[int]*passing),
 		}
-		gap := w.begin(2, 0, w.seenBefore())
+		gap := w.begin(2, 0, w.seenSettled())
 		counts.Received += test.received
 		accounts[0].Seen += test.first
 		accounts[1].Seen, accounts[1].Joined = test.next, test.joined

@@ -129,7 +129,7 @@ func (f *Followed) move(reason func(*captured) error) {
 		if len(going) == 0 {
 			return
 		}
-		seen := f.Witness.seenBefore()
+		seen := f.Witness.seenSettled()
 		f.stop(func(one *captured) error {
 			why := going[one]
 			if why != nil {

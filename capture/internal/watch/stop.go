@@ -39,15 +39,15 @@ func (f *Followed) stop(reason func(*captured) error) bool {
 		if !one.gone {
 			continue
 		}
-		if err := f.noteStopped(one); err != nil {
+		if err := f.markStopped(one); err != nil {
 			f.Options.Notice(err)
 		}
 	}
 	return true
 }
 
-// noteStopped records in the roster that all programs of an interface have ended.
-func (f *Followed) noteStopped(one *captured) error {
+// markStopped records in the roster that all programs of an interface have ended.
+func (f *Followed) markStopped(one *captured) error {
 	now, err := machine.Monotonic()
 	if err == nil {
 		f.Roster.Leave(one.sources, now)
@@ -64,7 +64,7 @@ func (f *Followed) retire() {
 		}
 		done, passed := true, f.Passed.Load()
 		for _, i := range one.sources {
-			retired, err := f.Roster.Retire(i, passed, f.Ledger.Read(i))
+			retired, err := f.Roster.Retire(i, passed, f.Ledger.Published(i))
 			done = done && retired && err == nil
 		}
 		if !done {

@@ -65,14 +65,14 @@ type Options struct {
 // New returns a watch. It begins with Start or Look.
 func New(o Options) *Watch {
 	w := &Watch{Options: o, task: newTask(), seeing: o.Hooks.All, orders: make(chan order)}
-	if w.comes() {
+	if w.followsInterfaces() {
 		w.seeing = nil // Followed checks the hooks with their interfaces
 	}
 	return w
 }
 
-// comes reports whether interfaces come and go.
-func (w *Watch) comes() bool { return w.Followed != nil && w.Followed.finder != nil }
+// followsInterfaces reports whether interfaces come and go.
+func (w *Watch) followsInterfaces() bool { return w.Followed != nil && w.Followed.finder != nil }
 
 // Start looks regularly, in a goroutine.
 func (w *Watch) Start() error {
@@ -101,7 +101,7 @@ func (w *Watch) keep() {
 	defer ticker.Stop()
 	var changes <-chan struct{} // nil without Followed
 	var refused <-chan attach.Refusal
-	if w.comes() {
+	if w.followsInterfaces() {
 		changes = w.Followed.finder.Changed
 		if y := w.Followed.yielded; y != nil {
 			refused = y.refused
@@ -115,7 +115,7 @@ func (w *Watch) keep() {
 			return
 		case <-ticker.C:
 			switch {
-			case w.comes():
+			case w.followsInterfaces():
 				w.Followed.follow(true)
 				w.Followed.traceOthers()
 			default:
