@@ -4,9 +4,10 @@ import "github.com/xdpcap/xdpcap/capture/internal/probe"
 
 // writePlain encodes the oldest packets directly from the shared rings, as many as fit into the
 // batch, and returns how many. It reads each packet once, on the way from the ring to the block;
-// the usual way by groups takes three passes and waits for memory in each. It stops at rare cases
-// and leaves them to Reader.Take: a ring of another kind, a damaged record, a VLAN tag to put back,
-// a full batch, or a full ledger. Its time counts as Reading, because the output only waits for it.
+// Reader.Take and Write by groups take three passes, and wait for memory in each. It stops at rare
+// cases and leaves them to Reader.Take: a perf ring, a damaged record, a VLAN tag to put back, a
+// source that the encoder does not have yet, a full batch, or a full ledger. Its time counts as
+// Reading, because the output only waits for it.
 func writePlain(r *probe.Reader, e *Encoder, into *Batch) (n int) {
 	r.Laps.Lap(probe.Writing)
 	ledger := r.Ledger
@@ -35,7 +36,7 @@ func writePlain(r *probe.Reader, e *Encoder, into *Batch) (n int) {
 		run.End()
 	}
 	into.Blocks, into.Ends = blocks, ends
-	r.Took(n)
+	r.CountTaken(n)
 	r.Laps.Lap(probe.Reading)
 	return n
 }

@@ -238,7 +238,7 @@ func checkMerged(t *testing.T, s *Session, frames uint64) {
 	packets := make([]Packet, ring.GroupSize)
 	for {
 		if rings := s.reader.Rings; !rings.IsReady() {
-			if err := s.reader.Round(); err == io.EOF {
+			if err := s.reader.AwaitPackets(); err == io.EOF {
 				break
 			} else if err != nil {
 				t.Fatal(err)

@@ -42,16 +42,16 @@ func (q cardRequest) constants() Constants {
 	}
 }
 
-// bind binds a program to its device, because only a bound program may call the device's driver. It
-// runs nowhere else, not even by BPF_PROG_RUN.
+// bind binds a program to its device, because only a bound program may call the device's driver. A
+// bound program runs nowhere else, not even by BPF_PROG_RUN.
 func bind(spec *ebpf.ProgramSpec, ifindex int) {
 	spec.Ifindex = uint32(ifindex)
 	spec.Flags |= unix.BPF_F_XDP_DEV_BOUND_ONLY
 }
 
 // cardRequest chooses the metadata that the program at the XDP hook of an interface requests from
-// the card. Requested time stamps that the card cannot give are an error; VLAN tags that it cannot
-// give are a notice. The hash is included if the program is bound anyway, since reading a card's
+// the card. If the card cannot give the requested time stamps, that is an error; if it cannot give
+// VLAN tags, a notice. The hash is included whenever the program is bound, because reading a card's
 // hash costs next to nothing.
 func (o *Options) cardRequest(p Point) (q cardRequest, err error) {
 	if q.time = o.Stamp.IsCards(); q.time {
@@ -84,16 +84,16 @@ func (o *Options) whyNoMetadata(p Point, metadata string) error {
 	if err := support.CheckBTF(); err != nil {
 		return err
 	}
-	told := support.Metadata(p.Interface.Index)
+	offered := support.Metadata(p.Interface.Index)
 	switch {
-	case told == nil:
+	case offered == nil:
 		return fmt.Errorf("this kernel does not say what the driver of %s gives XDP programs: Linux 6.7 does, and 6.8 for VLAN tags", p.Interface.Name)
-	case slices.Contains(told, metadata):
+	case slices.Contains(offered, metadata):
 		return nil
-	case len(told) == 0:
+	case len(offered) == 0:
 		return fmt.Errorf("driver %s of %s gives XDP programs no metadata from the card", p.Interface.Driver, p.Interface.Name)
 	}
-	return fmt.Errorf("driver %s of %s gives XDP programs no %s, only %s", p.Interface.Driver, p.Interface.Name, metadata, strings.Join(told, ", "))
+	return fmt.Errorf("driver %s of %s gives XDP programs no %s, only %s", p.Interface.Driver, p.Interface.Name, metadata, strings.Join(offered, ", "))
 }
 
 // whyNoStamps returns why packets cannot have the requested stamps.
@@ -136,6 +136,6 @@ func (c *Card) Finish(f *packet.Facts, offset int64) bool {
 		f.CardTime = 0
 		return true
 	}
-	f.CardTime = c.Stamps.at(uint64(f.CardTime), f.Time, offset)
+	f.CardTime = c.Stamps.convert(uint64(f.CardTime), f.Time, offset)
 	return f.CardTime != 0
 }

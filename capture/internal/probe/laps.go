@@ -6,26 +6,25 @@ import (
 	"time"
 )
 
-// An Occupation is an activity of the goroutine of a session.
+// An Occupation is an activity of the goroutine that reads a session's packets.
 type Occupation int
 
 const (
-	Reading Occupation = iota // reads records from the rings
-	Waiting                   // sleeps until there are records
-	Writing                   // passes packets to the outputs, or to the loop over Packets
-	occupations
+	Reading     Occupation = iota // reads records from the rings
+	Waiting                       // sleeps until there are records
+	Writing                       // passes packets to the outputs, or to the loop over Packets
+	occupations                   // how many there are
 )
 
-// longest is an upper bound for one sleep or one read of the goroutine.
+// longestLap is an upper bound for one sleep or one read of the goroutine.
 const longestLap = 100 * time.Millisecond
 
 // Times has the duration of each Occupation.
 type Times [occupations]time.Duration
 
-// Laps measures how the goroutine of a session divides its time among the Occupations. It is
-// switched on only briefly, because reading the clock takes longer than reading a packet. The
-// goroutine calls Lap, and any goroutine may call the other methods. The zero value is ready to
-// use.
+// Laps measures how that goroutine divides its time among the Occupations. It is switched on only
+// for short times, because reading the clock takes longer than reading a packet. The goroutine
+// calls Lap, and any goroutine may call the other methods. The zero value is ready to use.
 type Laps struct {
 	on    atomic.Bool
 	mu    sync.Mutex
@@ -59,8 +58,8 @@ func (l *Laps) Begin() {
 // IsOn reports whether Laps measures: Begin was called, and End was not.
 func (l *Laps) IsOn() bool { return l.on.Load() }
 
-// End returns the times since Begin. If the current occupation already lasts longer than `longest`,
-// it must be Writing: an output, or the caller's loop, blocks.
+// End returns the times since Begin. If the current occupation already lasts longer than
+// longestLap, it must be Writing: an output, or the caller's loop, blocks.
 func (l *Laps) End() Times {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,28 +7,27 @@ import (
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
-// ProgramCounts are those of the programs in the kernel for a source. Its Captured, Bytes and
+// ProgramCounts are the counts of the programs in the kernel for a source. Captured, Bytes and
 // Invalid are 0, because only the reader can count them.
 type ProgramCounts struct {
 	packet.Account
 	Sent   uint64 // records that found room in a ring
-	Joined uint64 // packets in the larger ones that were seen, less one for each of these
+	Joined uint64 // packets in GRO or GSO super-packets, less one for each of these
 
 	AwaitsExit bool // packets wait for their exits: see Settle
 
-	// unread is the part of Lost that was sent before an interface went, and that the reader never
-	// found.
+	// unread is the part of Lost that the programs sent, and that the reader never found.
 	unread uint64
 }
 
-// Settle counts as undecided the packets at an entry whose exits were not seen: they have been
-// seen, and nothing has become of them. The programs have ended.
+// Settle counts as undecided the packets at an entry whose exits were not seen: they are in Seen
+// and in no other number. The programs must have ended.
 func (p *ProgramCounts) Settle() {
-	settled := p.FilteredOut + p.NotSampled + p.Lost - p.unread + p.Sent
-	if !p.AwaitsExit || p.Seen <= settled {
+	decided := p.FilteredOut + p.NotSampled + p.Lost - p.unread + p.Sent
+	if !p.AwaitsExit || p.Seen <= decided {
 		return
 	}
-	rest := p.Seen - settled
+	rest := p.Seen - decided
 	p.FilteredOut += rest
 	p.Undecided += rest
 }
@@ -61,7 +60,7 @@ type Ledger struct {
 	captured uint64          // the sum of Captured over counts
 
 	last    int   // the source that was counted last; -1 = none since Publish
-	changed []int // the sources that were counted since Publish, some several times
+	changed []int // the sources that were counted since Publish, with duplicates
 
 	mu        sync.Mutex
 	published packet.Accounts // a copy of counts, for Accounts
@@ -121,9 +120,9 @@ func (l *Ledger) Unstamped(source int) { l.account(source).Unstamped++ }
 // IsFull reports whether the limit is reached.
 func (l *Ledger) IsFull() bool { return l.captured == l.limit }
 
-// Reject counts a record that failed the check. It counts for the source that the record names, or
-// for the first source if that one does not exist. The record may name the wrong source, so Close
-// assigns such records again.
+// Reject counts a record that failed the check, for the source that the record names, or for the
+// first source if that one does not exist. The record may name the wrong source, so Close assigns
+// such records again.
 func (l *Ledger) Reject(source int) {
 	if source >= len(l.counts) {
 		source = 0
@@ -177,7 +176,7 @@ func (l *Ledger) Close(programs []ProgramCounts) {
 	}
 	l.final = l.join(programs)
 	missing := make([]uint64, len(programs)) // records that are neither taken nor invalid
-	stray := uint64(0)                       // invalid records that their sources did not send
+	stray := uint64(0)                       // invalid records that the sources which they name did not send
 	for i, p := range programs {
 		a, c := &l.final[i], l.published.Of(i)
 		a.Lost -= p.unread // they are among the missing ones

@@ -244,9 +244,9 @@ func TestRosterFull(t *testing.T) {
 		sources     int // of each hook
 		want        bool
 	}{
-		{"the last number", 0, maxComing - 1, 1, 1, true},
-		{"one number is left for two hooks", 0, maxComing - 1, 2, 1, false},
-		{"no number is left", 0, maxComing, 1, 1, false},
+		{"the last number", 0, maxHooks - 1, 1, 1, true},
+		{"one number is left for two hooks", 0, maxHooks - 1, 2, 1, false},
+		{"no number is left", 0, maxHooks, 1, 1, false},
 		{"the last sources", 65_531, 0, 4, 1, true},
 		{"a source too many", 65_531, 0, 5, 1, false},
 		{"the last sources, at entry and exit", 65_531, 0, 2, 2, true},

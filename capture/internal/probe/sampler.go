@@ -19,20 +19,20 @@ import (
 
 // A Sampler loads the programs of bpf/sampler.c for a session, and holds the maps that they share.
 type Sampler struct {
-	Options  *Options
-	Rings    *ring.Set
-	spec     *ebpf.CollectionSpec
-	Maps     map[string]*ebpf.Map // by their names in bpf/sampler.c
-	barrier  barrier
-	flowSeed uint64 // random for each session, the same on all its interfaces
-	closes   bool   // there are tracers, which accept no new packets once their gates are closed
-	Stamping kernel.SamplerStamping
-	Arrival  uint32    // differs between interfaces that come one after the other
-	Stamps   string    // the meaning of HostLowprecStamp's stamps, in words; "" = another Stamp
-	polls    link.Link // the program that detects the end of a NAPI poll; nil = none
+	Options    *Options
+	Rings      *ring.Set
+	spec       *ebpf.CollectionSpec
+	Maps       map[string]*ebpf.Map // by their names in bpf/sampler.c
+	barrier    barrier
+	flowSeed   uint64 // random for each session, the same for all its interfaces
+	hasTracers bool   // a program is traced: see DrainTracers
+	Stamping   kernel.SamplerStamping
+	Arrival    uint32    // how many interfaces have come: see packet.Source
+	Stamps     string    // the accuracy of HostLowprecStamp's stamps, in words; "" = another Stamp
+	polls      link.Link // the program that detects the end of a NAPI poll; nil = none
 }
 
-// samplerSpec returns the programs and maps of the compiled bpf/sampler.c. A process reads them
+// samplerSpec returns the programs and maps of the compiled bpf/sampler.c. A process decodes them
 // once, because that takes some 10 ms. Each session changes a copy.
 var samplerSpec = sync.OnceValues(kernel.LoadSampler)
 
@@ -62,7 +62,7 @@ func New(o *Options, roster *Roster, rings *ring.Set) (*Sampler, error) {
 		spec.Maps[kernel.SamplerMapFlows].MaxEntries = 1 // it is not used, and would be large
 	}
 	if !o.Fragments {
-		spec.Maps[kernel.SamplerMapDatagrams].MaxEntries = 1 // likewise
+		spec.Maps[kernel.SamplerMapDatagrams].MaxEntries = 1 // the same
 	}
 	o.fitImages(spec.Maps[kernel.SamplerMapImages])
 	// An interface that comes later may run a program, which is then traced.
@@ -83,8 +83,8 @@ func New(o *Options, roster *Roster, rings *ring.Set) (*Sampler, error) {
 	return k, nil
 }
 
-// makeMaps creates every map except those that each program has of its own: its constants, and its
-// scratch.
+// makeMaps creates the maps that the programs share: all but those of constants and of scratch
+// memory.
 func (k *Sampler) makeMaps() error {
 	for name, spec := range k.spec.Maps {
 		if name == ".rodata" || name == kernel.SamplerMapScratches {
@@ -203,7 +203,7 @@ func (k *Sampler) SetRate(oneIn uint32) error {
 // kernel then skips fexit for packets that are in the program, so there would be more entries than
 // exits.
 func (k *Sampler) DrainTracers() error {
-	if !k.closes {
+	if !k.hasTracers {
 		return nil
 	}
 	for hook := range k.Maps[kernel.SamplerMapGates].MaxEntries() {
@@ -214,7 +214,7 @@ func (k *Sampler) DrainTracers() error {
 	return k.barrier.Wait()
 }
 
-// setGate decides which packets of a traced program a hook takes in.
+// setGate sets which packets of a traced program a hook accepts.
 func (k *Sampler) setGate(hook uint32, to kernel.SamplerGate) error {
 	if err := k.Maps[kernel.SamplerMapGates].Put(hook, uint32(to)); err != nil {
 		return fmt.Errorf("choose the packets of a traced program: %w", err)

@@ -76,7 +76,7 @@ type CardStamps struct {
 	Kind     Stamp
 	notice   func(error)
 	Clock    *machine.CardClock // nil without AdapterStamp
-	failed   bool               // a comparison with the system's clock failed, and a notice was given
+	failed   bool               // a notice was given that a comparison with the system's clock failed
 	stamping *xdp.Stamping      // nil if the card stamped all packets already, or cannot do so
 }
 
@@ -122,14 +122,14 @@ func (c *CardStamps) Close() error {
 	return c.Clock.Close()
 }
 
-// farStamp is how far the card's stamp may be from the host's, in ns. A stamp farther away is not
-// used: the clock was set since it was last compared, or the driver's value is not a time.
+// farStamp is the largest difference of the card's stamp to the host's, in ns. A stamp farther away
+// is not used: the clock was set since it was last compared, or the driver's value is not a time.
 const farStamp = int64(time.Second)
 
-// at returns the stamp of a packet from the card's raw stamp, or 0 if that cannot be used. host is
-// the packet's time by the host's clock, and offset the difference of that clock to
-// CLOCK_MONOTONIC.
-func (c *CardStamps) at(card uint64, host, offset int64) int64 {
+// convert returns the stamp of a packet from the card's raw stamp, or 0 if that cannot be used.
+// host is the packet's time by the host's clock, and offset the difference of that clock to
+// CLOCK_MONOTONIC, both in ns.
+func (c *CardStamps) convert(card uint64, host, offset int64) int64 {
 	switch {
 	case card == 0 || card > math.MaxInt64:
 		return 0
@@ -168,7 +168,7 @@ func MeasureClocks(cards []Card, notice func(error)) {
 	}
 }
 
-// ChooseStamping finds out how seldom the programs can read the clock if packets need no exact
+// ChooseStamping chooses how seldom the programs read the clock if packets need no exact host's
 // time. It is called before the programs are loaded.
 func (k *Sampler) ChooseStamping() error {
 	switch {

@@ -12,8 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
-// AwaitsExits reports whether packets of a traced program wait for their exits: their entries are
-// chosen by what is known only there, or they are chosen by the program's reason.
+// AwaitsExits reports whether packets of a traced program wait for their exits: either entries are
+// recorded and chosen by facts of the exit, or packets are chosen by the program's reason.
 func (o *Options) AwaitsExits() bool {
 	return o.choosesReasons() || o.recordsEntries() && (len(o.Verdicts)+len(o.TCVerdicts) > 0 || o.SlowerThan > 0 || o.SampleVerdicts != nil)
 }

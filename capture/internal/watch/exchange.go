@@ -82,8 +82,8 @@ func (f *Followed) exchange(changes []*change, next *probe.Options) error {
 
 // prepare loads the programs of an interface with the next filter.
 func (f *Followed) prepare(c *change, next *probe.Options) (err error) {
-	c.next, err = f.loadAs(c.hooks, func(i int, first, index uint32) error {
-		return c.hooks[i].(probe.Exchanger).Prepare(f.Sampler, next, c.point, first, index)
+	c.next, err = f.loadAs(c.hooks, func(i int, slot, number uint32) error {
+		return c.hooks[i].(probe.Exchanger).Prepare(f.Sampler, next, c.point, slot, number)
 	})
 	return err
 }

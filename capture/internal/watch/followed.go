@@ -282,13 +282,13 @@ func (f *Followed) origin() probe.Origin {
 // load loads the programs for an interface.
 func (f *Followed) load(one *captured) (err error) {
 	f.Sampler.Arrival++
-	one.numbers, err = f.loadAs(one.hooks, func(i int, first, index uint32) error { return one.hooks[i].Load(f.Sampler, first, index) })
+	one.numbers, err = f.loadAs(one.hooks, func(i int, slot, number uint32) error { return one.hooks[i].Load(f.Sampler, slot, number) })
 	return err
 }
 
 // loadAs calls load for each hook of an interface, with the first slot and the number that it gets.
 // The caller frees the numbers, even after an error.
-func (f *Followed) loadAs(hooks []probe.Hook, load func(i int, first, index uint32) error) (numbers []int, err error) {
+func (f *Followed) loadAs(hooks []probe.Hook, load func(i int, slot, number uint32) error) (numbers []int, err error) {
 	if numbers, err = f.Roster.Reserve(hooks); err != nil {
 		return nil, err
 	}
