@@ -142,14 +142,14 @@ func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 	if s.witness, err = watch.NewWitness(s.roster, s.notice); err != nil {
 		return err
 	}
-	s.witness.Look()
+	s.witness.Update()
 	if s.followed != nil {
 		s.followed.Witness = s.witness
 	}
 	w := watch.New(watch.Options{
 		Hooks: &s.hooks, Followed: s.followed, Roster: s.roster, Witness: s.witness, Fail: s.fail, Notice: s.notice, Stop: s.Stop,
 	})
-	if blind := w.Look(); len(blind) > 0 {
+	if blind := w.FindBlind(); len(blind) > 0 {
 		return errors.Join(blind...)
 	}
 	s.watch = w
@@ -263,7 +263,7 @@ func (s *Session) Stop() {
 		s.witness.Finish()
 		s.fail(s.sampler.DrainTracers())
 		if s.watch != nil {
-			s.fail(errors.Join(s.watch.Look()...)) // hooks that went blind in the last second
+			s.fail(errors.Join(s.watch.FindBlind()...)) // hooks that went blind in the last second
 		}
 		s.fail(s.promiscuous.Close())
 		s.fail(probe.DetachAll(s.hooks.All))

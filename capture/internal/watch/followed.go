@@ -16,19 +16,19 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// followPause is the minimum time between two lookups of interfaces that have come.
+// followPause is the shortest time between two searches for interfaces that have come.
 const followPause = 50 * time.Millisecond
 
-// Followed are the interfaces of a session whose sources come and go: with Options.Patterns or
-// GiveWay the interfaces that it has found, with FilterChanges alone those that were named. Only
-// one goroutine at a time may call its methods.
+// Followed are the interfaces of a session whose sources come and go. With Options.Patterns or
+// GiveWay, interfaces are found while the session runs; with FilterChanges alone they are
+// Options.Interfaces. Only one goroutine at a time may call the methods.
 type Followed struct {
 	Options *probe.Options
 	Roster  *probe.Roster
 	Sampler *probe.Sampler
 	Witness *Witness // nil until the first interfaces are captured
 	Ledger  *probe.Ledger
-	Passed  *atomic.Int64 // how far the reader has read, in CLOCK_MONOTONIC ns
+	Passed  *atomic.Int64 // probe.Reader.Passed
 	Hooks   *Hooks        // the hooks of these interfaces: all hooks of the session
 
 	finder  *xdp.Discovery // nil = no interface comes or goes
@@ -37,7 +37,7 @@ type Followed struct {
 	yielded *yielded     // nil unless the session gives way
 }
 
-// captured is an interface that the session captures, or has captured until it went.
+// captured is an interface that the session captures, or has captured until its records are read.
 type captured struct {
 	ifi     xdp.Interface
 	hooks   []probe.Hook
@@ -46,9 +46,9 @@ type captured struct {
 	gone    bool  // the hooks are detached
 }
 
-// OpenFollowed begins to listen for interfaces, if they come and go, and for programs of others
-// that are refused if the session gives way. The caller closes the returned value, even after an
-// error.
+// OpenFollowed compiles the filter. If interfaces come and go (comes), it begins to listen for
+// them, and if the session gives way (givesWay), for programs of others that the kernel refuses.
+// The caller closes the returned value, even after an error.
 func OpenFollowed(f Followed, comes, givesWay bool) (*Followed, error) {
 	if err := f.Options.Compile(new(probe.Point)); err != nil {
 		return nil, err
@@ -107,9 +107,9 @@ func (f *Followed) StartFirst() error {
 			f.Refused.Add(ifi, err)
 		}
 	}
-	f.follow(false) // starts interfaces again that were stopped because another came below them
+	f.follow(false) // startBelow has stopped interfaces above others: this starts them again
 	none := !slices.ContainsFunc(f.all, func(one *captured) bool { return !one.gone })
-	switch err := oneFor(failed); {
+	switch err := summarize(failed); {
 	case none && err != nil:
 		return err
 	case none:
@@ -132,15 +132,15 @@ func (f *Followed) Close() error {
 	return f.finder.Close()
 }
 
-// isWanted reports whether an interface is to be captured and is not captured yet.
+// isWanted reports whether an interface should be captured and is not captured yet.
 func (f *Followed) isWanted(index int, name string) bool {
 	return f.Options.MatchesInterface(name) &&
 		!slices.ContainsFunc(f.all, func(one *captured) bool { return !one.gone && one.ifi.Index == index })
 }
 
 // follow begins to capture on interfaces that have come, and ends the capture on interfaces that
-// have gone. If all is true, it also checks the programs on the others.
-func (f *Followed) follow(all bool) {
+// have gone. With checkAll it also checks the programs on the others.
+func (f *Followed) follow(checkAll bool) {
 	there, found, bare, err := f.finder.Find(f.isWanted)
 	if err != nil {
 		f.Options.Notice(err)
@@ -149,7 +149,7 @@ func (f *Followed) follow(all bool) {
 	f.omit(bare)
 	f.Hooks.WhileAttached(func() {
 		f.stop(func(one *captured) error {
-			if !all && there[one.ifi.Index] {
+			if !checkAll && there[one.ifi.Index] {
 				return nil
 			}
 			return one.blindness()
@@ -159,15 +159,16 @@ func (f *Followed) follow(all bool) {
 	})
 	probe.SortLowestFirst(found, func(ifi xdp.Interface) int { return ifi.Index })
 	for _, ifi := range found {
-		// One call for each, so that the end of the session waits for one interface at most.
+		// Each has a call of its own, so that the end of the session waits for at most one
+		// interface.
 		f.Hooks.WhileAttached(func() { f.StartLate(ifi) })
 	}
 }
 
-// StartLate begins to capture on an interface that has come during the session, and gives a notice.
-// It does nothing if the interface was refused a short time ago. It gives a notice of a new reason
-// why the interface cannot be captured, but not if the interface has gone already, because the user
-// did not name it.
+// StartLate begins to capture on an interface that has come during the session, and gives a notice,
+// or a notice of a new reason why that is not possible. It does nothing if the interface was
+// refused a short time ago, and gives no notice if it has gone already, because the user did not
+// name it.
 func (f *Followed) StartLate(ifi xdp.Interface) {
 	if f.Refused.Stand(ifi) {
 		return
@@ -179,12 +180,12 @@ func (f *Followed) StartLate(ifi xdp.Interface) {
 		return
 	}
 	delete(f.Refused, ifi.Index)
-	came := f.all[len(f.all)-1]
+	came := f.all[len(f.all)-1] // by start
 	ways := f.Roster.Ways(came.sources)
 	f.Options.Notice(cmp.Or(f.endGap(came, ways), fmt.Errorf("%s has come and is captured, too: %s", ifi.Name, ways)))
 }
 
-// omit gives a notice of interfaces without Ethernet headers, once of each.
+// omit gives a notice of interfaces without Ethernet headers, once for each interface.
 func (f *Followed) omit(bare []xdp.Interface) {
 	var names []string
 	for _, ifi := range bare {
@@ -201,9 +202,9 @@ func (f *Followed) omit(bare []xdp.Interface) {
 var errNoEthernet = errors.New("packets without an Ethernet header are not understood")
 
 // start begins to capture on an interface. The kernel attaches no program below an interface that
-// runs one. If the program above is the session's own, start detaches it, and it is attached again
-// later. It stays if there is also a program of others above, or if the driver has recently refused
-// a program below, because detaching would not help then.
+// runs one. If the program above is the session's own, start detaches it, and follow attaches it
+// again later. It stays attached if detaching would not help: if a program of others is above, too,
+// or if the driver has recently refused a program below.
 func (f *Followed) start(ifi xdp.Interface) error {
 	err := f.startOnce(ifi)
 	if errors.Is(err, xdp.ErrBelow) && f.finder != nil {
@@ -244,6 +245,8 @@ func (f *Followed) startBelow(ifi xdp.Interface, refused error) error {
 	return f.startOnce(ifi)
 }
 
+// startOnce compiles the filter for an interface, loads and attaches the programs, and lists the
+// sources.
 func (f *Followed) startOnce(ifi xdp.Interface) error {
 	p := probe.Point{Interface: ifi, Yielded: f.yielded.of(ifi.Index) != nil}
 	if err := f.Options.Compile(&p); err != nil {
@@ -270,7 +273,7 @@ func (f *Followed) startOnce(ifi xdp.Interface) error {
 	return err
 }
 
-// origin is what the sources that come now have in common.
+// origin returns the properties of the sources that come now.
 func (f *Followed) origin() probe.Origin {
 	c := probe.Origin{Arrival: f.Sampler.Arrival}
 	if f.Options.FilterChanges {
@@ -286,8 +289,8 @@ func (f *Followed) load(one *captured) (err error) {
 	return err
 }
 
-// loadAs calls load for each hook of an interface, with the first slot and the number that it gets.
-// The caller frees the numbers, even after an error.
+// loadAs reserves numbers for the hooks of an interface, and calls load for each hook i, with its
+// first slot and its number. The caller frees the numbers, even after an error.
 func (f *Followed) loadAs(hooks []probe.Hook, load func(i int, slot, number uint32) error) (numbers []int, err error) {
 	if numbers, err = f.Roster.Reserve(hooks); err != nil {
 		return nil, err
@@ -309,9 +312,9 @@ func (f *Followed) isOwn(p xdp.Program) bool {
 	return f.Roster.Has(func(src *packet.Source) bool { return src.Hook == packet.XDP && src.Sampler.ID == p.ID })
 }
 
-// oneFor returns the first of the errors of many interfaces, because the others are mostly like it
-// and there may be hundreds; nil if there is no error.
-func oneFor(errs []error) error {
+// summarize returns the first of the errors of many interfaces, because the others are mostly like
+// it and there may be hundreds; nil if there is no error.
+func summarize(errs []error) error {
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	switch len(failed) {
 	case 0:
