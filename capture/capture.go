@@ -316,11 +316,11 @@ type Companions struct {
 	Last []*ebpf.ProgramSpec
 }
 
-// comes reports whether interfaces or their hooks come and go during the session.
-func (o *Options) comes() bool { return len(o.Patterns) > 0 && !o.StackDrops || o.GiveWay }
+// hooksChange reports whether interfaces or their hooks come and go during the session.
+func (o *Options) hooksChange() bool { return len(o.Patterns) > 0 && !o.StackDrops || o.GiveWay }
 
-// follows reports whether sources come and go during the session.
-func (o *Options) follows() bool { return o.comes() || o.FilterChanges }
+// sourcesChange reports whether sources come and go during the session.
+func (o *Options) sourcesChange() bool { return o.hooksChange() || o.FilterChanges }
 
 // hasWeights reports whether the sampling rate alone determines how many packets each captured one
 // represents.

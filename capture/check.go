@@ -150,7 +150,7 @@ func (o *Options) checkPatterns() error {
 			return fmt.Errorf("pattern of interfaces %q: %w", pattern, err)
 		}
 	}
-	if !o.comes() && len(o.Except) > 0 && !o.StackDrops {
+	if !o.hooksChange() && len(o.Except) > 0 && !o.StackDrops {
 		return errors.New("there are no Patterns, so there is nothing that Except could omit")
 	}
 	return nil

@@ -27,7 +27,7 @@ func (d *Description) comment(commandLine string) string {
 		fmt.Fprintf(&b, "%s: %s\n", src.Label(), src.Sentence())
 	}
 	if len(d.Options.Patterns) > 0 && !d.Options.StackDrops && d.Anonymized == "" { // names of interfaces may have a MAC address
-		fmt.Fprintf(&b, "interfaces as they come and go: %s\n", probe.Followed(d.Options.Patterns, d.Options.Except))
+		fmt.Fprintf(&b, "interfaces as they come and go: %s\n", probe.DescribePatterns(d.Options.Patterns, d.Options.Except))
 	}
 	d.commentCards(&b)
 	if d.Stamps != "" {

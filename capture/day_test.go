@@ -40,7 +40,9 @@ const AtOnce = 30
 func NewDay(interfaces int) *Day {
 	s := &Session{options: Options{Patterns: []string{"*"}, SnapLen: 100}, ledger: probe.NewLedger(0, 0)}
 	s.roster = probe.NewRoster(nil, 1, nil)
-	return &Day{Interfaces: interfaces, Session: s, counts: make(map[int]probe.ProgramCounts)}
+	d := &Day{Interfaces: interfaces, Session: s, counts: make(map[int]probe.ProgramCounts)}
+	s.roster.Programs = d
+	return d
 }
 
 // Unwrap returns the session whose sources these are.
@@ -59,14 +61,14 @@ func (d *Day) Read(packets []Packet, idle func()) (int, error) {
 			d.leave(c)
 		}
 		d.there = nil
-		programs, err := d.Session.roster.Accounts(d.counted)
+		programs, err := d.Session.roster.Accounts()
 		if d.Session.ledger.Final() == nil && err == nil {
 			d.Session.ledger.Close(programs)
 		}
 		return 0, io.EOF
 	}
 	if idle != nil {
-		for idle(); d.Waits && d.Session.roster.Leaving() > maxAsked && !d.stopped.Load(); idle() {
+		for idle(); d.Waits && d.Session.roster.Leaving() > maxRetries && !d.stopped.Load(); idle() {
 			runtime.Gosched()
 		}
 	}
@@ -81,7 +83,7 @@ func (d *Day) Read(packets []Packet, idle func()) (int, error) {
 		if c.numbers, err = r.Reserve(c.hooks); err != nil {
 			return 0, err
 		}
-		if c.sources, err = r.Add(c.hooks, c.numbers, probe.Coming{Arrival: uint32(d.come + 1)}, d.counted, nil); err != nil {
+		if c.sources, err = r.Add(c.hooks, c.numbers, probe.Origin{Arrival: uint32(d.come + 1)}); err != nil {
 			return 0, err
 		}
 		d.there = append(d.there, c)
@@ -109,7 +111,11 @@ func (d *Day) count(slot int, filtered uint64) {
 	d.counts[slot] = a
 }
 
-func (d *Day) counted(slot int) (probe.ProgramCounts, error) {
+// EndAll implements [probe.Programs]: named hooks have no programs.
+func (d *Day) EndAll([]probe.Hook) error { return nil }
+
+// Counted implements [probe.Programs].
+func (d *Day) Counted(slot int) (probe.ProgramCounts, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.counts[slot], nil
@@ -120,14 +126,14 @@ func (d *Day) leave(c *visit) {
 	r := d.Session.roster
 	d.Session.ledger.Publish()
 	r.Leave(c.sources, 1)
-	if retired, err := r.Retire(c.sources[0], 2, d.Session.ledger.Read(c.sources[0]), d.counted); !retired || err != nil {
+	if retired, err := r.Retire(c.sources[0], 2, d.Session.ledger.Published(c.sources[0])); !retired || err != nil {
 		panic(fmt.Sprint("it stays: ", err))
 	}
 	r.Free(c.numbers)
 }
 
 func (d *Day) Accounts() (Accounts, error) {
-	return d.Session.ledger.Accounts(func() ([]probe.ProgramCounts, error) { return d.Session.roster.Accounts(d.counted) })
+	return d.Session.ledger.Accounts(d.Session.roster.Accounts)
 }
 
 func (d *Day) Stop() { d.stopped.Store(true) }

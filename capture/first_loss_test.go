@@ -90,13 +90,13 @@ func TestLoss(t *testing.T) {
 func TestLossOfOutput(t *testing.T) {
 	t.Parallel()
 	u := holdUp(t)
-	u.loss.Close() // it looks by the clock
+	u.monitor.Close() // it looks by the clock
 	w := u.newFirstLoss()
 	u.count(t, 1000, 2)
-	w.Look(false)
+	w.Check(false)
 	w.Began.At = w.Began.At.Add(-watch.LossInterval)
 	u.count(t, 3000, 2002)
-	w.Look(false)
+	w.Check(false)
 	u.end(t, &Loss{Lost: 3000, Wanted: 5002, Size: 60, Cause: SlowOutput, Room: 0.5})
 }
 
@@ -110,17 +110,17 @@ func TestLossOfGone(t *testing.T) {
 			var loss *Loss
 			o := Options{Patterns: []string{"absent*"}, Notice: func(err error) { errors.As(err, &loss) }}
 			s := openStill(t, o, (&ring.Lists{Number: 1}).New)
-			s.loss.Close()
+			s.monitor.Close()
 			w := s.newFirstLoss()
 			z := slotZero{s.roster, s.sampler}
 			z.comeFirst(t, "gone")
 			z.countFirst(t, kernel.SamplerAccount{Seen: 10, Lost: 10})
-			w.Look(false)
+			w.Check(false)
 			z.goFirst(t)
 			for _, name := range next {
 				z.comeFirst(t, name)
 			}
-			if over := w.Look(false); !over || loss == nil {
+			if over := w.Check(false); !over || loss == nil {
 				t.Fatal("the loss is not told")
 			}
 			if len(loss.Sources) != 1 || loss.Sources[0].Name != "gone" || loss.Lost != 10 {

@@ -26,11 +26,11 @@ type heldHook struct {
 	ended   chan error // what running the program came to
 }
 
-func (h *heldHook) Load(k *probe.Sampler, first, index uint32) error {
+func (h *heldHook) Load(k *probe.Sampler, slot, number uint32) error {
 	h.sampler = k
 	var err error
 	h.program, err = k.Load(probe.Loading{
-		Name: kernel.SamplerProgXdpcapXdp, First: first, Index: index,
+		Name: kernel.SamplerProgXdpcapXdp, Slot: slot, Number: number,
 		Own:    probe.Constants{kernel.SamplerVarVerdict: uint32(Pass), kernel.SamplerVarFiltering: true},
 		Adjust: func(spec *ebpf.ProgramSpec) { must(h.t, filterebpf.Inline(spec, "filter", slowFilter())) },
 	})

@@ -277,8 +277,7 @@ func withHooks(t *testing.T, pair *testnet.Pair, o Options, do func(probe.Hook))
 			return err
 		}
 		r := probe.NewRoster(hooks, 0, nil)
-		slots, n := r.Arrays()
-		k, err := probe.New(o.probe(), r.Sources(), slots, n, ring.New(o.rings()))
+		k, err := probe.New(o.probe(), r, ring.New(o.rings()))
 		if err != nil {
 			return err
 		}

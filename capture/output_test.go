@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
-	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
@@ -52,7 +51,7 @@ func TestUnexplainedComment(t *testing.T) {
 
 // A loop is a reader of a ring in memory, out of which the same packets come again and again.
 type loop struct {
-	reader.Reader
+	probe.Reader
 	memory  *ring.Memory
 	packets []Packet
 }
@@ -64,7 +63,7 @@ func newLoopOf(packet []byte) *loop {
 	for i := uint64(0); memory.Put(0, ring.NewRecord(packet, i), packet); i++ {
 	}
 	return &loop{
-		Reader:  reader.Reader{Rings: memory.Set, Lost: ring.Losses{Slots: 1}, Ledger: probe.NewLedger(1, 0)},
+		Reader:  probe.Reader{Rings: memory.Set, Lost: ring.Losses{Slots: 1}, Ledger: probe.NewLedger(1, 0)},
 		memory:  memory,
 		packets: make([]Packet, ring.GroupSize),
 	}

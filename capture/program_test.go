@@ -47,7 +47,7 @@ func newProgramTest(t *testing.T, o Options) *programTest {
 		p.hooks = append(p.hooks, hooks...)
 	}
 	p.roster, p.rings = probe.NewRoster(p.hooks, 0, nil), ring.New(o.rings())
-	p.sampler, err = probe.New(o.probe(), p.roster.Sources(), len(p.hooks), len(p.hooks), p.rings)
+	p.sampler, err = probe.New(o.probe(), p.roster, p.rings)
 	must(t, err)
 	t.Cleanup(p.close)
 	must(t, p.sampler.LoadAll(p.hooks))
@@ -147,7 +147,7 @@ func (p *programTest) runOn(cpu, source int, packet []byte, n int) {
 
 func (p *programTest) accounts() []probe.ProgramCounts {
 	p.t.Helper()
-	accounts, err := p.roster.Accounts(p.sampler.Counted)
+	accounts, err := p.roster.Accounts()
 	must(p.t, err)
 	return accounts
 }

@@ -11,7 +11,7 @@ import (
 // slotsPerHook is how many sources a hook can have where interfaces come and go; 0 = they do not.
 func (o *Options) slotsPerHook() int {
 	switch {
-	case !o.follows():
+	case !o.sourcesChange():
 		return 0
 	case slices.Contains(o.Hooks, Entry) && slices.Contains(o.Hooks, Exit):
 		return 2
@@ -22,7 +22,7 @@ func (o *Options) slotsPerHook() int {
 // probe returns the options of the programs and their hooks.
 func (o *Options) probe() *probe.Options {
 	p := &probe.Options{
-		Interfaces: o.Interfaces, Patterns: o.Patterns, Except: o.Except, Comes: o.follows(), Filter: o.Filter, FilterSets: o.FilterSets, VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort, FilterProgram: o.FilterProgram, FilterChanges: o.FilterChanges,
+		Interfaces: o.Interfaces, Patterns: o.Patterns, Except: o.Except, SourcesChange: o.sourcesChange(), Filter: o.Filter, FilterSets: o.FilterSets, VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort, FilterProgram: o.FilterProgram, FilterChanges: o.FilterChanges,
 		At: o.At, NeedsXDP: o.needsXDP(), Mode: o.Mode, Direction: o.Direction,
 		HookMap: o.HookMap, Hooks: o.Hooks, Targets: o.Targets, StackDrops: o.StackDrops, Reasons: o.Reasons, ReasonMap: o.ReasonMap,
 		FilterAtExit: o.FilterAtExit, Sink: o.Sink, Stamp: o.Stamp, VLANRestore: o.VLANRestore, Hash: o.Hash,

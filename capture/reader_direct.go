@@ -1,17 +1,15 @@
 package capture
 
-import (
-	"github.com/xdpcap/xdpcap/capture/internal/reader"
-	"github.com/xdpcap/xdpcap/capture/internal/throttle"
-)
+import "github.com/xdpcap/xdpcap/capture/internal/probe"
 
 // writePlain encodes the oldest packets directly from the shared rings, as many as fit into the
 // batch, and returns how many. It reads each packet once, on the way from the ring to the block;
-// the usual way by groups takes three passes and waits for memory in each. It stops at rare cases
-// and leaves them to Reader.Take: a ring of another kind, a damaged record, a VLAN tag to put back,
-// a full batch, or a full ledger. Its time counts as Reading, because the output only waits for it.
-func writePlain(r *reader.Reader, e *Encoder, into *Batch) (n int) {
-	r.Laps.Lap(throttle.Writing)
+// Reader.Take and Write by groups take three passes, and wait for memory in each. It stops at rare
+// cases and leaves them to Reader.Take: a perf ring, a damaged record, a VLAN tag to put back, a
+// source that the encoder does not have yet, a full batch, or a full ledger. Its time counts as
+// Reading, because the output only waits for it.
+func writePlain(r *probe.Reader, e *Encoder, into *Batch) (n int) {
+	r.Laps.Lap(probe.Writing)
 	ledger := r.Ledger
 	blocks, ends := into.Blocks, into.Ends
 	for taken := -1; taken != n; {
@@ -38,8 +36,8 @@ func writePlain(r *reader.Reader, e *Encoder, into *Batch) (n int) {
 		run.End()
 	}
 	into.Blocks, into.Ends = blocks, ends
-	r.Took(n)
-	r.Laps.Lap(throttle.Reading)
+	r.CountTaken(n)
+	r.Laps.Lap(probe.Reading)
 	return n
 }
 
@@ -48,10 +46,10 @@ type directInput interface {
 	writePlain(e *Encoder, into *Batch) int
 }
 
-// directly returns the output that takes packets directly from an input, and the function that it
+// directPath returns the output that takes packets directly from an input, and the function that it
 // calls for them; nil if the input or the output does not support that, or there are several
 // outputs.
-func directly(from Input, outputs []Output) (DirectOutput, func(*Encoder, *Batch) int) {
+func directPath(from Input, outputs []Output) (DirectOutput, func(*Encoder, *Batch) int) {
 	in, ok := from.(directInput)
 	if !ok || len(outputs) != 1 {
 		return nil, nil

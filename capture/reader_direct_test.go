@@ -9,26 +9,23 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
-	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
-	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
 // mixedRings is a reader of rings with all that can be in them, the same for the same seed: packets
 // of all lengths, losses, tags beside them, damaged records, and a perf ring besides shared ones.
-func mixedRings(seed uint64, shared int, limit uint64) *reader.Reader {
+func mixedRings(seed uint64, shared int, limit uint64) *probe.Reader {
 	random := rand.New(rand.NewPCG(seed, 0))
 	perf := int(1 - seed%2)
 	memory := ring.NewMemory(1<<16, shared, perf)
-	r := &reader.Reader{
+	r := &probe.Reader{
 		Rings:    memory.Set,
 		Lost:     ring.Losses{Slots: 2},
 		Ledger:   probe.NewLedger(2, limit),
 		SnapLen:  1500,
 		Weighted: seed%3 != 0,
 		HasMore:  seed%3 == 0,
-		Laps:     new(throttle.Laps),
 		Stop:     func() {},
 	}
 	rings := shared + perf
@@ -145,7 +142,7 @@ func TestDirectIsReading(t *testing.T) {
 	out.WriteDirect(func(e *Encoder, into *Batch) int { return writePlain(r, e, into) })
 	most := time.Since(began)
 	spent := r.Laps.End()
-	if out.direct == 0 || spent[throttle.Reading] <= 0 || spent[throttle.Reading] > most || spent[throttle.Writing] < wrote {
+	if out.direct == 0 || spent[probe.Reading] <= 0 || spent[probe.Reading] > most || spent[probe.Writing] < wrote {
 		t.Errorf("%d packets taken within %v: %v", out.direct, most, spent)
 	}
 }
@@ -162,7 +159,7 @@ func TestDirectly(t *testing.T) {
 		{new(Session), []Output{out}, true}, {new(Session), []Output{out, new(memory)}, false}, {new(Session), []Output{new(memory)}, false},
 		{new(Session), nil, false}, {struct{ Input }{new(Session)}, []Output{out}, false},
 	} {
-		if got, _ := directly(test.from, test.outputs); (got != nil) != test.want {
+		if got, _ := directPath(test.from, test.outputs); (got != nil) != test.want {
 			t.Errorf("%d: taken directly: %v", i, got)
 		}
 	}

@@ -5,28 +5,25 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
-	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
-	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // filledRings is a reader of shared rings that are full: a packet in each of them in turn.
 type filledRings struct {
-	reader.Reader
+	probe.Reader
 	memory  *ring.Memory
 	Packets int // in all full rings
 }
 
 func fillRings(rings, size, packet int) *filledRings {
 	memory := ring.NewMemory(size, rings, 0)
-	f := &filledRings{memory: memory, Reader: reader.Reader{
+	f := &filledRings{memory: memory, Reader: probe.Reader{
 		Rings:    memory.Set,
 		Lost:     ring.Losses{Slots: 2},
 		Ledger:   probe.NewLedger(2, 0),
 		Weighted: true,
 		SnapLen:  MaxSnapLen,
-		Laps:     new(throttle.Laps),
 	}}
 	data := packetOf(packet, 1)
 	for {

@@ -77,17 +77,17 @@ func begin(d Description, outputs []Output) (tried int, err error) {
 // write moves packets to the outputs until the input ends, and returns the error of an output.
 // packets is memory for the packets that are moved at a time.
 func write(from Input, outputs []Output, packets []Packet) (err error) {
-	farewell := newFarewell(from, outputs)
+	forgetting := newForgetting(from, outputs)
 	idle := func() {
 		if err != nil {
 			return
 		}
-		farewell.look()
+		forgetting.look()
 		if err = flush(outputs); err != nil {
 			from.Stop()
 		}
 	}
-	direct, take := directly(from, outputs)
+	direct, take := directPath(from, outputs)
 	for {
 		if direct != nil {
 			if err := direct.WriteDirect(take); err != nil {
@@ -129,27 +129,27 @@ type Forgetter interface {
 	Forget(source int) bool
 }
 
-// maxAsked is for how many sources Forget is called again at a time: those that have waited
+// maxRetries is for how many sources Forget is called again at a time: those that have waited
 // longest, because outputs take packets in order.
-const maxAsked = 256
+const maxRetries = 256
 
-// A farewell makes outputs forget the sources of a session whose interfaces have gone.
-type farewell struct {
+// A forgetting makes outputs forget the sources of a session whose interfaces have gone.
+type forgetting struct {
 	roster    *probe.Roster // nil = no source goes
 	forgotten func(source int)
 	outputs   []Forgetter
-	byAll     bool      // all outputs are Forgetters
-	waits     []parting // in the order in which the sources went
+	byAll     bool            // all outputs are Forgetters
+	waits     []pendingForget // in the order in which the sources went
 }
 
-// A parting is that of a source which some outputs have not forgotten yet.
-type parting struct {
+// A pendingForget is that of a source which some outputs have not forgotten yet.
+type pendingForget struct {
 	source  int
 	outputs []Forgetter
 }
 
-func newFarewell(from Input, outputs []Output) *farewell {
-	f := &farewell{byAll: true}
+func newForgetting(from Input, outputs []Output) *forgetting {
+	f := &forgetting{byAll: true}
 	if s, ok := innermost(from).(*Session); ok {
 		f.roster, f.forgotten = s.roster, s.options.Forgotten
 	}
@@ -164,11 +164,11 @@ func newFarewell(from Input, outputs []Output) *farewell {
 }
 
 // look calls the outputs' Forget for the sources that have gone.
-func (f *farewell) look() {
+func (f *forgetting) look() {
 	if f.roster == nil {
 		return
 	}
-	again, n := f.waits[:min(len(f.waits), maxAsked)], 0
+	again, n := f.waits[:min(len(f.waits), maxRetries)], 0
 	for _, p := range again {
 		if !f.part(&p) {
 			f.waits[n] = p
@@ -176,15 +176,15 @@ func (f *farewell) look() {
 		}
 	}
 	f.waits = slices.Delete(f.waits, n, len(again))
-	for _, source := range f.roster.Departing() {
-		if p := (parting{source, f.outputs}); !f.part(&p) {
+	for _, source := range f.roster.TakeDeparted() {
+		if p := (pendingForget{source, f.outputs}); !f.part(&p) {
 			f.waits = append(f.waits, p)
 		}
 	}
 }
 
 // part returns whether all outputs have forgotten a source that has gone.
-func (f *farewell) part(p *parting) bool {
+func (f *forgetting) part(p *pendingForget) bool {
 	for len(p.outputs) > 0 && p.outputs[0].Forget(p.source) {
 		p.outputs = p.outputs[1:]
 	}

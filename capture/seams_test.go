@@ -8,7 +8,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
-	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
@@ -139,7 +138,7 @@ func TestMergeRejects(t *testing.T) {
 	bad.Source, bad.Cookie = 1, 0
 	memory.Put(0, bad, packet)
 	memory.Put(0, ring.NewRecord(packet, 2), packet)
-	r := &reader.Reader{Rings: memory.Set, Lost: ring.Losses{Slots: 2}, Ledger: probe.NewLedger(2, 0)}
+	r := &probe.Reader{Rings: memory.Set, Lost: ring.Losses{Slots: 2}, Ledger: probe.NewLedger(2, 0)}
 	r.Rings.Gather(math.MaxUint64)
 	packets := make([]Packet, ring.GroupSize)
 	if n := r.Take(packets); n != 1 || packets[0].Time != 2 || r.Rings.IsReady() {
@@ -155,7 +154,7 @@ func TestLossWithoutRing(t *testing.T) {
 	h := &stillHook{account: kernel.SamplerAccount{Seen: 10, Sampled: 10}}
 	rings := ring.Lists{Number: 1}
 	s := openStill(t, Options{}, rings.New, h)
-	s.loss.Close()
+	s.monitor.Close()
 	w := s.newFirstLoss()
 	for _, step := range []struct {
 		ring       uint32
@@ -176,11 +175,11 @@ func TestLossWithoutRing(t *testing.T) {
 		}
 	}
 	// Nor does what a CPU has lost before it is found to have no ring.
-	if w.Look(false); w.Began == nil || !s.laps.IsOn() {
+	if w.Check(false); w.Began == nil || !s.reader.Laps.IsOn() {
 		t.Error("nothing is measured after a loss")
 	}
 	rings.Number = 0
-	if w.Look(false); w.Began != nil || s.laps.IsOn() {
+	if w.Check(false); w.Began != nil || s.reader.Laps.IsOn() {
 		t.Error("it is measured why a CPU without a ring loses packets")
 	}
 }

@@ -11,9 +11,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
-	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
-	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/capture/internal/watch"
 	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/support"
@@ -29,13 +27,17 @@ type Session struct {
 	sampler *probe.Sampler
 	hooks   watch.Hooks
 	ledger  *probe.Ledger
-	reader  reader.Reader
+	reader  probe.Reader
 	watch   *watch.Watch
 	witness *watch.Witness
-	laps    throttle.Laps
-	loss    *watch.FirstLoss
 
-	regulator *throttle.Regulator // nil unless the session is adaptive; it has no loss watch then
+	// monitor is a *watch.Regulator if the session is adaptive, and otherwise a *watch.FirstLoss;
+	// nil = Open has not come so far.
+	monitor interface {
+		Run()
+		End()
+		Close()
+	}
 
 	followed *watch.Followed // nil unless interfaces come and go
 
@@ -106,8 +108,7 @@ func open(o Options, hooks []probe.Hook, newRings func(ring.Options) *ring.Set) 
 func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
 	s.roster = probe.NewRoster(s.hooks.All, s.options.slotsPerHook(), s.options.PodOf)
-	slots, hooks := s.roster.Arrays()
-	if s.sampler, err = probe.New(s.options.probe(), s.roster.Sources(), slots, hooks, newRings(s.options.rings())); err != nil {
+	if s.sampler, err = probe.New(s.options.probe(), s.roster, newRings(s.options.rings())); err != nil {
 		return err
 	}
 	s.ledger = probe.NewLedger(s.roster.Size(), s.options.Count)
@@ -119,14 +120,14 @@ func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 	}
 	s.started = time.Now()
 	order := slices.Clone(s.hooks.All)
-	probe.LowestFirst(order, func(h probe.Hook) int { return h.Sources()[0].Index })
+	probe.SortLowestFirst(order, func(h probe.Hook) int { return h.Sources()[0].Index })
 	if err := probe.AttachAll(order); err != nil {
 		return err
 	}
 	s.roster.Describe(s.hooks.All)
-	if s.options.follows() {
+	if s.options.sourcesChange() {
 		c := watch.Followed{Options: s.sampler.Options, Roster: s.roster, Sampler: s.sampler, Ledger: s.ledger, Passed: &s.reader.Passed, Hooks: &s.hooks}
-		if s.followed, err = watch.OpenFollowed(c, s.options.comes(), s.options.GiveWay); err != nil {
+		if s.followed, err = watch.OpenFollowed(c, s.options.hooksChange(), s.options.GiveWay); err != nil {
 			return err
 		}
 		if err := s.followed.StartFirst(); err != nil {
@@ -138,17 +139,17 @@ func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 			return err
 		}
 	}
-	if s.witness, err = watch.NewWitness(s.roster.Sources, s.roster.Gone, s.programs, s.notice); err != nil {
+	if s.witness, err = watch.NewWitness(s.roster, s.notice); err != nil {
 		return err
 	}
-	s.witness.Look()
+	s.witness.Update()
 	if s.followed != nil {
 		s.followed.Witness = s.witness
 	}
 	w := watch.New(watch.Options{
 		Hooks: &s.hooks, Followed: s.followed, Roster: s.roster, Witness: s.witness, Fail: s.fail, Notice: s.notice, Stop: s.Stop,
 	})
-	if blind := w.Look(); len(blind) > 0 {
+	if blind := w.FindBlind(); len(blind) > 0 {
 		return errors.Join(blind...)
 	}
 	s.watch = w
@@ -156,44 +157,37 @@ func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 		return err
 	}
 	if s.options.Adaptive {
-		o := throttle.Options{MaxRate: s.options.MaxRate, Skips: s.sampler.Options.ChoosesFlows()}
-		s.regulator = throttle.NewRegulator(adaptive{s}, o, s.notice)
-		go s.regulator.Run()
+		s.monitor = watch.NewRegulator(s.sampler, &s.reader)
 	} else {
-		s.loss = s.newFirstLoss()
-		go s.loss.Run()
+		s.monitor = s.newFirstLoss()
 	}
+	go s.monitor.Run()
 	return nil
 }
 
 func (s *Session) openReader() (err error) {
 	r := &s.reader
 	slots, _ := s.roster.Arrays()
-	cards, weighted, follows := s.roster.Cards(), s.options.hasWeights(), s.options.follows()
-	*r = reader.Reader{
-		Rings:     s.sampler.Rings,
-		Roster:    s.roster,
-		Cards:     cards,
-		Lost:      ring.Losses{Slots: slots},
-		Ledger:    s.ledger,
-		Immediate: s.options.Immediate,
-		SnapLen:   s.options.SnapLen,
-		Weighted:  weighted,
-		HasMore:   cards != nil || !weighted || follows,
-		Follows:   follows,
-		Detached:  &s.hooks.Detached,
-		Programs:  s.programs,
-		Stop:      s.Stop,
-		Notice:    s.notice,
-		Laps:      &s.laps,
-	}
-	if s.options.Adaptive {
-		r.Rest = new(throttle.Rest)
+	cards, weighted, follows := s.roster.Cards(), s.options.hasWeights(), s.options.sourcesChange()
+	*r = probe.Reader{
+		Rings:         s.sampler.Rings,
+		Roster:        s.roster,
+		Cards:         cards,
+		Lost:          ring.Losses{Slots: slots},
+		Ledger:        s.ledger,
+		Immediate:     s.options.Immediate,
+		SnapLen:       s.options.SnapLen,
+		Weighted:      weighted,
+		HasMore:       cards != nil || !weighted || follows,
+		SourcesChange: follows,
+		Detached:      &s.hooks.Detached,
+		Stop:          s.Stop,
+		Notice:        s.notice,
 	}
 	if r.Clock, err = machine.NewStamper(); err != nil {
 		return err
 	}
-	if s.options.follows() && (slices.Contains(s.options.Hooks, Exit) || s.sampler.Options.AwaitsExits()) || s.roster.Has(func(src *Source) bool { return src.Hook == Exit || src.TellsExit || src.Hook == StackDrop }) {
+	if s.options.sourcesChange() && (slices.Contains(s.options.Hooks, Exit) || s.sampler.Options.AwaitsExits()) || s.roster.Has(func(src *Source) bool { return src.Hook == Exit || src.HasExitFacts || src.Hook == StackDrop }) {
 		if err := r.OpenOutlets(); err != nil {
 			return err
 		}
@@ -231,8 +225,8 @@ func (s *Session) HasSwitchedOff() bool {
 // Options returns the options of Open with the defaults filled in.
 func (s *Session) Options() Options { return s.options }
 
-// ended returns why the session has ended: io.EOF if the end was requested.
-func (s *Session) ended() error {
+// whyEnded returns why the session has ended: io.EOF if the end was requested.
+func (s *Session) whyEnded() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -254,11 +248,6 @@ func (s *Session) fail(err error) {
 	s.mu.Unlock()
 }
 
-// programs reads the programs' counts for each source.
-func (s *Session) programs() ([]probe.ProgramCounts, error) {
-	return s.roster.Accounts(s.sampler.Counted)
-}
-
 // notice calls Options.Notice. Any goroutine may call it.
 func (s *Session) notice(err error) { s.options.notice(err) }
 
@@ -266,30 +255,24 @@ func (s *Session) notice(err error) { s.options.notice(err) }
 // Run and Packets then hand over the packets that are still in the rings, and return.
 func (s *Session) Stop() {
 	s.stop.Do(func() {
+		if s.sampler == nil {
+			return // Open has failed before it attached any hook
+		}
 		s.hooks.Lock()
 		defer s.hooks.Unlock()
 		s.witness.Finish()
-		if s.sampler != nil {
-			s.fail(s.sampler.DrainTracers())
-		}
+		s.fail(s.sampler.DrainTracers())
 		if s.watch != nil {
-			s.fail(errors.Join(s.watch.Look()...)) // hooks that went blind in the last second
+			s.fail(errors.Join(s.watch.FindBlind()...)) // hooks that went blind in the last second
 		}
 		s.fail(s.promiscuous.Close())
 		s.fail(probe.DetachAll(s.hooks.All))
-		if s.sampler != nil {
-			s.fail(s.sampler.AwaitEnd())
-		}
+		s.fail(s.sampler.AwaitEnd())
 		s.hooks.Detached.Store(true)
-		if s.loss != nil {
-			s.loss.End()
+		if s.monitor != nil {
+			s.monitor.End()
 		}
-		if s.regulator != nil {
-			s.regulator.End()
-		}
-		if s.sampler != nil {
-			s.sampler.Rings.Wake()
-		}
+		s.sampler.Rings.Wake()
 	})
 }
 
@@ -312,7 +295,7 @@ func (s *Session) SetFilter(expression string) error {
 // Accounts returns the current accounts of the sources; after the session has ended, the final
 // ones.
 func (s *Session) Accounts() (Accounts, error) {
-	all, err := s.ledger.Accounts(s.programs)
+	all, err := s.ledger.Accounts(s.roster.Accounts)
 	s.witness.Fill(all)
 	return all, err
 }
@@ -328,11 +311,8 @@ func (s *Session) Close() error {
 	if s.watch != nil {
 		s.watch.Close()
 	}
-	if s.loss != nil {
-		s.loss.Close()
-	}
-	if s.regulator != nil {
-		s.regulator.Close()
+	if s.monitor != nil {
+		s.monitor.Close()
 	}
 	s.reader.CloseOutlets()
 	errs := []error{probe.CloseAll(s.hooks.All)}
@@ -341,6 +321,6 @@ func (s *Session) Close() error {
 	}
 	s.followed.Close()
 	s.witness.Close()
-	s.hooks.All, s.loss, s.followed, s.reader.Err = nil, nil, nil, os.ErrClosed
+	s.hooks.All, s.followed, s.reader.Err = nil, nil, os.ErrClosed
 	return errors.Join(errs...)
 }

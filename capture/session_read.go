@@ -13,7 +13,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
-	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/capture/internal/watch"
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/machine"
@@ -28,64 +27,34 @@ func (s *Session) Run(ctx context.Context, outputs ...Output) ([]Accounts, error
 // Read implements [Input]. Packets that are on their way when the session is stopped are returned
 // before io.EOF. It does not allocate.
 func (s *Session) Read(packets []Packet, idle func()) (int, error) {
-	s.laps.Lap(throttle.Writing)
+	s.reader.Laps.Lap(probe.Writing)
 	s.reader.Idle = idle
 	n, err := s.reader.Read(packets)
 	s.reader.Idle = nil
 	if err != nil {
-		return 0, s.ended()
+		return 0, s.whyEnded()
 	}
-	s.laps.Lap(throttle.Reading)
+	s.reader.Laps.Lap(probe.Reading)
 	return n, nil
 }
 
 // regulate adapts the rate of an adaptive session to how its outputs keep up.
 func (s *Session) regulate(outputs []Output) (end func()) {
-	if s.regulator == nil {
+	regulator, ok := s.monitor.(*watch.Regulator)
+	if !ok {
 		return func() {}
 	}
 	for _, out := range outputs {
 		if b, ok := innermost(out).(Backlogged); ok {
-			s.regulator.Watch(b)
+			regulator.Watch(b)
 		}
 	}
-	return s.regulator.Close
+	return regulator.Close
 }
 
-// newFirstLoss returns what waits for a loss of the session.
+// newFirstLoss returns the monitor of a session that is not adaptive.
 func (s *Session) newFirstLoss() *watch.FirstLoss {
-	rings := s.options.rings()
-	return watch.NewFirstLoss(watch.LossOptions{
-		Started: s.started, Sampler: s.sampler, Roster: s.roster, Programs: s.programs, Ledger: s.ledger, Laps: &s.laps,
-		Buffer: s.options.Buffer, Enough: rings.Enough, Notice: s.notice,
-	})
-}
-
-// adaptive is the session as its regulator sees it.
-type adaptive struct{ *Session }
-
-// SetRate implements [throttle.Program].
-func (a adaptive) SetRate(oneIn uint32) error { return a.sampler.SetRate(oneIn) }
-
-// Count implements [throttle.Program].
-func (a adaptive) Count(c *throttle.Counters) error {
-	c.Rested, c.Taken = a.reader.Rest.Total(), a.reader.Taken.Load()
-	for i := range a.roster.UsedSlots() {
-		perCPU, err := a.sampler.PerCPU(i)
-		if err != nil {
-			return err
-		}
-		for _, n := range perCPU {
-			if n.Sampled == 0 {
-				continue // it may have no ring yet, and no rate helps against that
-			}
-			// The kernel copies the counters one after the other while packets come.
-			c.Pool += n.Seen - min(n.Seen, n.FilteredOut)
-			c.Kept += n.Sampled + n.Lost
-			c.Lost += n.Lost
-		}
-	}
-	return nil
+	return watch.NewFirstLoss(s.started, s.sampler, &s.reader, s.options.rings())
 }
 
 // Packets returns the session's packets, each valid until the next one, until ctx is done or
@@ -133,7 +102,7 @@ func (s *Session) Description() Description {
 		LocationName: s.LocationName,
 		Settled:      func() time.Time { return time.Unix(0, s.reader.Settled.Load()) },
 	}
-	if s.options.follows() {
+	if s.options.sourcesChange() {
 		d.More = s.roster.Since
 	}
 	return d
@@ -215,5 +184,5 @@ func (s *Session) CardClocks() []*CardClock {
 func (s *Session) SetCards() bool {
 	s.hooks.Lock()
 	defer s.hooks.Unlock()
-	return slices.ContainsFunc(s.roster.Cards(), func(c probe.Card) bool { return c.HasSet() })
+	return slices.ContainsFunc(s.roster.Cards(), func(c probe.Card) bool { return c.IsStamping() })
 }

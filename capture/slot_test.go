@@ -9,7 +9,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
-	"github.com/xdpcap/xdpcap/capture/internal/reader"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -39,8 +38,8 @@ func (z slotZero) comeFirst(t *testing.T, name string) {
 	if numbers[0] != 0 {
 		t.Fatalf("numbers %d", numbers)
 	}
-	must(t, z.PrepareSlots(0, z.Slots(0), z.NoteLost))
-	_, err = z.Add(hooks, numbers, probe.Coming{Arrival: 1}, z.Counted, nil)
+	must(t, z.PrepareSlots(0, z.Slots(0), z.RecordLost))
+	_, err = z.Add(hooks, numbers, probe.Origin{Arrival: 1})
 	must(t, err)
 }
 
@@ -57,7 +56,7 @@ func (z slotZero) countFirst(t *testing.T, a kernel.SamplerAccount) {
 func (z slotZero) goFirst(t *testing.T) {
 	t.Helper()
 	z.Leave([]int{0}, 1)
-	if retired, err := z.Retire(0, 2, Account{}, z.Counted); !retired || err != nil {
+	if retired, err := z.Retire(0, 2, Account{}); !retired || err != nil {
 		t.Fatal(err)
 	}
 	z.Free([]int{0})
@@ -71,12 +70,12 @@ func TestSlotReused(t *testing.T) {
 	o, err := Options{Patterns: []string{"*"}}.withDefaults()
 	must(t, err)
 	r := probe.NewRoster(nil, o.slotsPerHook(), nil)
-	slots, hooks := r.Arrays()
-	k, err := probe.New(o.probe(), nil, slots, hooks, ring.New(o.rings()))
+	slots, _ := r.Arrays()
+	k, err := probe.New(o.probe(), r, ring.New(o.rings()))
 	must(t, err)
 	defer k.Close()
 	z := slotZero{r, k}
-	reader := reader.Reader{Roster: r, Ledger: probe.NewLedger(0, 0), Lost: ring.Losses{Slots: slots}, Follows: true}
+	reader := probe.Reader{Roster: r, Ledger: probe.NewLedger(0, 0), Lost: ring.Losses{Slots: slots}, SourcesChange: true}
 	since := func(cpu, dropped uint64) uint64 {
 		t.Helper()
 		f := Facts{ID: cpu << kernel.SamplerLimitID_CPU_SHIFT, Dropped: dropped}

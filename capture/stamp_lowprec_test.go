@@ -238,7 +238,7 @@ func checkMerged(t *testing.T, s *Session, frames uint64) {
 	packets := make([]Packet, ring.GroupSize)
 	for {
 		if rings := s.reader.Rings; !rings.IsReady() {
-			if err := s.reader.Round(); err == io.EOF {
+			if err := s.reader.AwaitPackets(); err == io.EOF {
 				break
 			} else if err != nil {
 				t.Fatal(err)
@@ -261,7 +261,7 @@ func checkMerged(t *testing.T, s *Session, frames uint64) {
 			}
 		}
 	}
-	accounts, err := s.programs()
+	accounts, err := s.roster.Accounts()
 	must(t, err)
 	t.Logf("%d packets with %d stamps on %d CPUs and sources, by XDP %v", taken, stamps, len(next), s.roster.Source(0).Mode)
 	if sent := accounts[0].Sent + accounts[1].Sent; taken != sent || taken != accounts[0].Seen+accounts[1].Seen || taken < frames/10 {

@@ -19,15 +19,15 @@ type Source struct {
 
 	TargetAt TargetPlace // where the target runs
 
-	// ReasonText, at Exit or with TellsExit, returns the name of a number that the target gives as
-	// Facts.Reason, by its own types; nil = its reasons are not read.
+	// ReasonText, at Exit or with HasExitFacts, returns the name of a number that the target gives
+	// as Facts.Reason, by its own types; nil = its reasons are not read.
 	ReasonText func(Reason) string
 
 	// AwaitsExit, at Entry: packets are chosen by what is known only at the program's exit, and
-	// those whose exit was not seen are Undecided. TellsExit means that no packets at the exit are
-	// recorded, so that those at the entry have the verdict, the run time, the outlet and the
+	// those whose exit was not seen are Undecided. HasExitFacts means that no packets at the exit
+	// are recorded, so that those at the entry have the verdict, the run time, the outlet and the
 	// reason.
-	AwaitsExit, TellsExit bool
+	AwaitsExit, HasExitFacts bool
 
 	// Attached is, at Ingress and Egress, how the sampling program is attached: "tcx", or "clsact"
 	// with the number of other filters that run before it, if any. NetAdmin means that detaching
@@ -63,7 +63,7 @@ type Source struct {
 }
 
 // HasVerdict reports whether the source's packets have a verdict.
-func (s *Source) HasVerdict() bool { return s.Hook.kind().hasVerdict || s.TellsExit }
+func (s *Source) HasVerdict() bool { return s.Hook.kind().hasVerdict || s.HasExitFacts }
 
 // TracesFunction reports whether not a whole program is traced, but one of its functions, which
 // need not run for each packet.

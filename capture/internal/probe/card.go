@@ -15,13 +15,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A question is the metadata about each packet that the sampling program requests from the card.
-type question struct{ time, hash, tag bool }
+// A cardRequest is the metadata about each packet that the sampling program requests from the card.
+type cardRequest struct{ time, hash, tag bool }
 
-func (q question) isNone() bool { return q == question{} }
+func (q cardRequest) isNone() bool { return q == cardRequest{} }
 
 // names returns the requested metadata, as package support names it.
-func (q question) names() (names []string) {
+func (q cardRequest) names() (names []string) {
 	for _, m := range []struct {
 		asked bool
 		name  string
@@ -34,7 +34,7 @@ func (q question) names() (names []string) {
 }
 
 // constants returns the constants of the program xdpcap_card.
-func (q question) constants() Constants {
+func (q cardRequest) constants() Constants {
 	return Constants{
 		kernel.SamplerVarAskingTime: q.time,
 		kernel.SamplerVarAskingHash: q.hash,
@@ -42,37 +42,37 @@ func (q question) constants() Constants {
 	}
 }
 
-// bind binds a program to its device, because only a bound program may call the device's driver. It
-// runs nowhere else, not even by BPF_PROG_RUN.
+// bind binds a program to its device, because only a bound program may call the device's driver. A
+// bound program runs nowhere else, not even by BPF_PROG_RUN.
 func bind(spec *ebpf.ProgramSpec, ifindex int) {
 	spec.Ifindex = uint32(ifindex)
 	spec.Flags |= unix.BPF_F_XDP_DEV_BOUND_ONLY
 }
 
-// question chooses the metadata that the program at the XDP hook of an interface requests from the
-// card. Requested time stamps that the card cannot give are an error; VLAN tags that it cannot give
-// are a notice. The hash is included if the program is bound anyway, since reading a card's hash
-// costs next to nothing.
-func (o *Options) question(p Point) (q question, err error) {
+// cardRequest chooses the metadata that the program at the XDP hook of an interface requests from
+// the card. If the card cannot give the requested time stamps, that is an error; if it cannot give
+// VLAN tags, a notice. The hash is included whenever the program is bound, because reading a card's
+// hash costs next to nothing.
+func (o *Options) cardRequest(p Point) (q cardRequest, err error) {
 	if q.time = o.Stamp.IsCards(); q.time {
-		if err := o.lacksStamps(p); err != nil {
-			return question{}, err
+		if err := o.whyNoStamps(p); err != nil {
+			return cardRequest{}, err
 		}
 	}
 	if o.VLANRestore != VLANRestoreOff {
-		err := o.lacks(p, support.MetadataVLAN)
+		err := o.whyNoMetadata(p, support.MetadataVLAN)
 		if q.tag = err == nil; err != nil && o.VLANRestore == VLANRestoreOn {
 			o.Notice(fmt.Errorf("VLAN tags that the card of %s has stripped are not put back: %w", p.Interface.Name, err))
 		}
 	}
 	if o.Hash || !q.isNone() && p.Interface.IsHardware() {
-		q.hash = o.lacks(p, support.MetadataHash) == nil
+		q.hash = o.whyNoMetadata(p, support.MetadataHash) == nil
 	}
 	return q, nil
 }
 
-// lacks returns why the program cannot request metadata there, or nil.
-func (o *Options) lacks(p Point, metadata string) error {
+// whyNoMetadata returns why the program cannot request metadata there, or nil.
+func (o *Options) whyNoMetadata(p Point, metadata string) error {
 	switch {
 	case o.HookMap != "":
 		return fmt.Errorf("programs in a hook map cannot ask the card: only xdpcap's own program at the interface's XDP hook may")
@@ -84,21 +84,21 @@ func (o *Options) lacks(p Point, metadata string) error {
 	if err := support.CheckBTF(); err != nil {
 		return err
 	}
-	told := support.Metadata(p.Interface.Index)
+	offered := support.Metadata(p.Interface.Index)
 	switch {
-	case told == nil:
+	case offered == nil:
 		return fmt.Errorf("this kernel does not say what the driver of %s gives XDP programs: Linux 6.7 does, and 6.8 for VLAN tags", p.Interface.Name)
-	case slices.Contains(told, metadata):
+	case slices.Contains(offered, metadata):
 		return nil
-	case len(told) == 0:
+	case len(offered) == 0:
 		return fmt.Errorf("driver %s of %s gives XDP programs no metadata from the card", p.Interface.Driver, p.Interface.Name)
 	}
-	return fmt.Errorf("driver %s of %s gives XDP programs no %s, only %s", p.Interface.Driver, p.Interface.Name, metadata, strings.Join(told, ", "))
+	return fmt.Errorf("driver %s of %s gives XDP programs no %s, only %s", p.Interface.Driver, p.Interface.Name, metadata, strings.Join(offered, ", "))
 }
 
-// lacksStamps returns why packets cannot have the requested stamps.
-func (o *Options) lacksStamps(p Point) error {
-	if err := o.lacks(p, support.MetadataTimestamp); err != nil {
+// whyNoStamps returns why packets cannot have the requested stamps.
+func (o *Options) whyNoStamps(p Point) error {
+	if err := o.whyNoMetadata(p, support.MetadataTimestamp); err != nil {
 		return message.Errorf(ErrNoStamp, "time stamps of the type %v: %w", o.Stamp, err)
 	}
 	if _, ok := p.Interface.PTPClock(); o.Stamp == AdapterStamp && !ok {
@@ -136,6 +136,6 @@ func (c *Card) Finish(f *packet.Facts, offset int64) bool {
 		f.CardTime = 0
 		return true
 	}
-	f.CardTime = c.Stamps.at(uint64(f.CardTime), f.Time, offset)
+	f.CardTime = c.Stamps.convert(uint64(f.CardTime), f.Time, offset)
 	return f.CardTime != 0
 }

@@ -15,7 +15,7 @@ import (
 // At is the hook at which received packets are captured.
 type At int
 
-// Package capture documents them, and those of the other choices here.
+// The values of an At, which package capture documents.
 const (
 	AtXDP At = iota
 	AtIngress
@@ -48,7 +48,7 @@ type Point struct {
 	Yielded bool // the session has detached its own XDP program for those of others
 }
 
-// Choose chooses how to capture at each point. The caller closes them, even after an error.
+// Choose chooses the hooks at each point. The caller closes them, even after an error.
 func (o *Options) Choose(points []Point) (hooks []Hook, err error) {
 	for _, p := range points {
 		at, err := o.ChooseAt(p)
@@ -79,11 +79,12 @@ func (o *Options) ChooseAt(p Point) (hooks []Hook, err error) {
 	return append(hooks, newEgressHook(p)), nil
 }
 
+// receivingHooks chooses the hooks for received packets.
 func (o *Options) receivingHooks(p Point) ([]Hook, error) {
-	if o.isPastXDP(p) {
+	if o.capturesAtTC(p) {
 		return []Hook{newIngressHook(p, o)}, nil
 	}
-	q, err := o.question(p)
+	q, err := o.cardRequest(p)
 	switch {
 	case err != nil:
 		return nil, err
@@ -95,12 +96,11 @@ func (o *Options) receivingHooks(p Point) ([]Hook, error) {
 	return []Hook{newXDPHook(p, o, q)}, nil
 }
 
-// isPastXDP reports whether packets are captured at tc ingress at a point.
-func (o *Options) isPastXDP(p Point) bool {
-	if p.Yielded {
-		return len(p.Interface.Programs) == 0 || WhyUntraceable(p.Interface) != nil
-	}
+// capturesAtTC reports whether packets are captured at tc ingress at a point.
+func (o *Options) capturesAtTC(p Point) bool {
 	switch {
+	case p.Yielded:
+		return len(p.Interface.Programs) == 0 || WhyUntraceable(p.Interface) != nil
 	case o.At != AtAuto:
 		return o.At == AtIngress
 	case o.NeedsXDP:
@@ -115,8 +115,8 @@ func (o *Options) isPastXDP(p Point) bool {
 	return why != nil
 }
 
-// OrPastXDP makes an error of attaching at XDP an xdp.ErrNotAtXDP if AtIngress is possible there.
-func (o *Options) OrPastXDP(ifi xdp.Interface, err error) error {
+// NotAtXDP makes an error of attaching at XDP an xdp.ErrNotAtXDP if AtIngress is possible there.
+func (o *Options) NotAtXDP(ifi xdp.Interface, err error) error {
 	if o.NeedsXDP || support.AtTC(ifi).Answer == support.No {
 		return err
 	}

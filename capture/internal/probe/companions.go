@@ -31,7 +31,7 @@ func (c *companions) join(spec *ebpf.ProgramSpec) error {
 	return joinAt(spec, lastStub, c.last)
 }
 
-// joinAt makes a function of a program call other programs, one after the other.
+// joinAt replaces the function `stub` of a program by calls of other programs, one after the other.
 func joinAt(spec *ebpf.ProgramSpec, stub string, programs []*ebpf.ProgramSpec) error {
 	if len(programs) == 0 {
 		return nil
@@ -57,8 +57,8 @@ func joinAt(spec *ebpf.ProgramSpec, stub string, programs []*ebpf.ProgramSpec) e
 	return nil
 }
 
-// asFunction returns the instructions of a program as a function of another program. The prefix
-// keeps its functions' names apart from those of others. The function is static, so that the
+// asFunction returns the instructions of a program as a function of another program. The names of
+// its functions get the prefix, so that they are unique there. The function is static, so that the
 // verifier does not check its argument by type: Linux 6.1 cannot do that for a tracer's context.
 func asFunction(p *ebpf.ProgramSpec, prefix string) (asm.Instructions, error) {
 	body := slices.Clone(p.Instructions)

@@ -13,18 +13,18 @@ import (
 // the programs with one of both filters, never by both.
 type Exchanger interface {
 	Hook
-	// Prepare loads the programs with the filters of a point, which are those of options. first and
-	// index are as in Load.
-	Prepare(k *Sampler, o *Options, p Point, first, index uint32) error
-	// Exchange lets them run in the place of those that are attached. Sources then returns their
-	// sources. After an error the former ones still run.
+	// Prepare loads programs with the filters of p, which were compiled from o.Filter. slot and
+	// number are as in Load.
+	Prepare(k *Sampler, o *Options, p Point, slot, number uint32) error
+	// Exchange replaces the attached programs by those of Prepare. Sources then returns the sources
+	// of the new programs. After an error the former programs still run.
 	Exchange(k *Sampler) error
-	// Discard releases what Prepare has loaded, unless Exchange has taken it over.
+	// Discard releases the programs of Prepare, unless Exchange has attached them.
 	Discard() error
 }
 
-// An ownHook is the common part of hooks with a program of ours that the kernel can exchange for
-// another one at once.
+// An ownHook is the common part of hooks whose one program is xdpcap's own. The kernel can exchange
+// it for another one atomically.
 type ownHook struct {
 	interfaceHook
 	next *ebpf.Program // of Prepare; nil = none
@@ -56,15 +56,15 @@ func (h *ownHook) Discard() error {
 }
 
 // Prepare implements Exchanger.
-func (h *TraceHook) Prepare(k *Sampler, o *Options, p Point, first, index uint32) (err error) {
+func (h *TraceHook) Prepare(k *Sampler, o *Options, p Point, slot, number uint32) (err error) {
 	next := *h
-	next.fentry, next.fexit, next.replaces = nil, nil, &h.index
+	next.fentry, next.fexit, next.replaces = nil, nil, &h.number
 	if next.filter, err = h.filterOf(o, p); err != nil {
 		return err
 	}
 	next.entry, next.exit = clone(h.entry), clone(h.exit)
 	h.next = &next
-	return next.Load(k, first, index)
+	return next.Load(k, slot, number)
 }
 
 func clone(src *packet.Source) *packet.Source {
@@ -75,15 +75,15 @@ func clone(src *packet.Source) *packet.Source {
 	return &own
 }
 
-// Exchange implements Exchanger. Between the entry and the exit of the traced program no packet
-// changes from one filter to the other.
+// Exchange implements Exchanger. A packet that is in the traced program meanwhile keeps the filter
+// of its entry until its exit.
 func (h *TraceHook) Exchange(k *Sampler) error {
 	next := h.next
-	if err := k.setGate(next.index, kernel.SamplerGateWAITING); err != nil {
+	if err := k.setGate(next.number, kernel.SamplerGateWAITING); err != nil {
 		return err
 	}
 	replace := func() error {
-		if err := k.setGate(next.index, kernel.SamplerGateREPLACING); err != nil {
+		if err := k.setGate(next.number, kernel.SamplerGateREPLACING); err != nil {
 			return err
 		}
 		return k.barrier.Wait() // until the former tracers have seen the exits of their packets
@@ -91,11 +91,11 @@ func (h *TraceHook) Exchange(k *Sampler) error {
 	if err := h.attached.ReplaceTracers(h.target.Target, replace, next.Tracers()...); err != nil {
 		return err
 	}
-	if err := k.setGate(next.index, kernel.SamplerGateOPEN); err != nil {
+	if err := k.setGate(next.number, kernel.SamplerGateOPEN); err != nil {
 		return err
 	}
 	former := h.Tracers()
-	h.fentry, h.fexit, h.entry, h.exit, h.index, h.next = next.fentry, next.fexit, next.entry, next.exit, next.index, nil
+	h.fentry, h.fexit, h.entry, h.exit, h.number, h.next = next.fentry, next.fexit, next.entry, next.exit, next.number, nil
 	return closePrograms(former...)
 }
 

@@ -1,6 +1,7 @@
 // Package probe loads the programs of bpf/sampler.c, and attaches them: at XDP, around a running
-// XDP program, in a hook map, at tc, and where packets get lost. It lists the sources of a
-// session as they come and go, and joins the programs' counts of each with those of the reader.
+// XDP program, in a hook map, at tc, and where packets get lost. It lists the sources of a session
+// as they come and go, takes packets from the rings in the order of their stamps, and joins the
+// programs' counts of each source with those of the reader.
 package probe
 
 import (
@@ -18,21 +19,20 @@ import (
 )
 
 // A Hook is where on an interface a session samples packets. Each kind is in its own file,
-// hook_NAME.go, and Options.Choose chooses among them. Each method is called once, and in this
-// order. There are four exceptions: Sources may be called at any time. While the hook is attached,
-// Check is called again and again. Another goroutine may call Check and Detach, but only one at a
-// time. After an error, only Detach and Close are called.
+// hook_NAME.go, and Options.Choose chooses among them. Load, Attach, Detach and Close are called
+// once, in this order; after an error, only Detach and Close. Check is called repeatedly while the
+// hook is attached. Any goroutine may call Check and Detach, but only one at a time.
 type Hook interface {
 	// Sources returns the hook's sources, in the order in which a packet passes them. Their modes
-	// and programs are known once the hook is attached.
+	// and programs are known once the hook is attached. It may be called at any time.
 	Sources() []packet.Source
-	// Load loads the programs. first is the index of the hook's first source in the session, index
-	// the hook's own.
-	Load(k *Sampler, first, index uint32) error
+	// Load loads the programs. slot is the slot of the hook's first source, and number is the
+	// hook's own: indexes into the programs' arrays.
+	Load(k *Sampler, slot, number uint32) error
 	// Attach starts sampling.
 	Attach() error
-	// Check returns nil, or an error with the reason why the hook no longer sees its packets: an
-	// xdp.ErrGone, or another change of the hook.
+	// Check returns why the hook no longer gets its packets: an xdp.ErrGone, or another change of
+	// the hook; nil = it does.
 	Check() error
 	// Detach stops sampling. It also works after Attach has failed halfway.
 	Detach() error
@@ -40,8 +40,8 @@ type Hook interface {
 	Close() error
 }
 
-// An Asker is a hook whose program requests metadata about packets from the card.
-type Asker interface{ Card() Card }
+// A cardHook is a hook whose program requests metadata about packets from the card.
+type cardHook interface{ Card() Card }
 
 // AttachAll starts sampling at all hooks. After an error some of them are attached.
 func AttachAll(hooks []Hook) error {
@@ -92,18 +92,18 @@ func newInterfaceHook(ifi xdp.Interface, f attach.Filter, at packet.Hook) interf
 
 func (h *interfaceHook) Sources() []packet.Source { return []packet.Source{h.Source} }
 
-// add loads a program. tried is its purpose, for an error.
-func (h *interfaceHook) add(k *Sampler, tried string, l Loading) error {
+// loadProgram loads a program and adds it. tried is its purpose, for an error.
+func (h *interfaceHook) loadProgram(k *Sampler, tried string, l Loading) error {
 	l.filter = h.filter
 	p, err := k.Load(l)
 	if err != nil {
 		return support.ExplainLoad(tried, err)
 	}
-	return h.take(p)
+	return h.addProgram(p)
 }
 
-// take adds a loaded program. The source has the name of the first one.
-func (h *interfaceHook) take(p *ebpf.Program) (err error) {
+// addProgram adds a loaded program. The first one becomes the sampler of the source.
+func (h *interfaceHook) addProgram(p *ebpf.Program) (err error) {
 	if h.Programs = append(h.Programs, p); len(h.Programs) == 1 {
 		h.Source.Sampler, err = identify(p)
 	}
@@ -133,11 +133,11 @@ func closePrograms(programs ...*ebpf.Program) error {
 	return errors.Join(errs...)
 }
 
-// PrepareSlots makes a hook's slots ready for another program after the last one was detached. It
-// removes the decisions about packets that were in a traced program at that time. It passes the
-// losses of each slot on each CPU to lost, so that they are not reported before a packet of the
-// next program. And it sets the packet ids to go on where they ended: a traced program counts them
-// in another place than ours.
+// PrepareSlots makes the slots of a hook number ready for other programs after the last ones were
+// detached. It removes the decisions about packets that were in a traced program at that time. It
+// passes the losses of each slot on each CPU to `lost`, so that a packet of the next programs does
+// not report them. And it makes the packet ids continue: tracers count packets in the map of
+// passages, other programs in their accounts.
 func (k *Sampler) PrepareSlots(number int, slots []int, lost func(slot int, byCPU []uint64)) error {
 	seen := make([]uint64, ebpf.MustPossibleCPU())
 	for _, slot := range slots {

@@ -34,7 +34,8 @@ const maxReasons = int(kernel.SamplerLostLimitMAX_REASONS)
 // newDropHooks returns the hook at an interface for packets that the stack throws away. If an XDP
 // program runs there and can be traced, it also returns a hook for the packets that this program
 // drops, and one for packets that the kernel fails to redirect. A program that is attached later is
-// not traced. Packets lost at XDP have none of Options.Reasons.
+// not traced, and no program is traced if Options.Reasons is set, because packets lost at XDP have
+// none of these reasons.
 func newDropHooks(p Point, o *Options) (hooks []Hook, err error) {
 	h, err := newDropHook(p, o)
 	hooks = []Hook{h}
@@ -60,7 +61,7 @@ func newDropHooks(p Point, o *Options) (hooks []Hook, err error) {
 	if err != nil {
 		return append(hooks, traced...), err
 	}
-	o.Verdicts = []packet.Verdict{packet.Aborted, packet.Drop} // only programs at an exit look at these
+	o.Verdicts = []packet.Verdict{packet.Aborted, packet.Drop} // only programs at an exit use these
 	return slices.Concat(traced, []Hook{newRedirectHook(p)}, hooks), nil
 }
 
@@ -72,7 +73,7 @@ func newDropHook(p Point, o *Options) (h *DropHook, err error) {
 	if h.reasons, err = h.Words.Reasons.ParseAll(o.Reasons); err != nil {
 		return h, err
 	}
-	return h, checkCount(len(h.reasons))
+	return h, checkReasonCount(len(h.reasons))
 }
 
 const findReasons = "find the kernel's reasons for throwing packets away in its BTF"
@@ -97,14 +98,14 @@ func Reasons() ([]string, error) {
 	return reasons.Names(), err
 }
 
-// programsOfDrops has the program that reads each list of arguments which the tracepoint has had
-// since the kernel gives a reason, as support.TracepointArguments writes it.
-var programsOfDrops = map[string]string{
+// dropPrograms has the program for each list of arguments that the tracepoint has had since the
+// kernel gives reasons. The lists are as support.TracepointArguments returns them.
+var dropPrograms = map[string]string{
 	"*sk_buff, *void, skb_drop_reason":        kernel.SamplerProgXdpcapLost,
 	"*sk_buff, *void, skb_drop_reason, *sock": kernel.SamplerProgXdpcapLostRx, // since 6.11
 }
 
-func (h *DropHook) Load(k *Sampler, first, index uint32) (err error) {
+func (h *DropHook) Load(k *Sampler, slot, number uint32) (err error) {
 	defer func() { h.types = nil }()
 	kernel, err := h.types.Kernel()
 	if err != nil {
@@ -114,7 +115,7 @@ func (h *DropHook) Load(k *Sampler, first, index uint32) (err error) {
 	if err != nil {
 		return fmt.Errorf("find the tracepoint skb:kfree_skb in the kernel's BTF: %w", err)
 	}
-	name, ok := programsOfDrops[args]
+	name, ok := dropPrograms[args]
 	if !ok {
 		return fmt.Errorf("this kernel gives no reasons for what it throws away, which Linux does since 5.17: the tracepoint skb:kfree_skb has the arguments %s", args)
 	}
@@ -122,22 +123,13 @@ func (h *DropHook) Load(k *Sampler, first, index uint32) (err error) {
 	if err != nil {
 		return err
 	}
-	chosen, err := h.chosen()
+	all, err := lost.Constants(h.Words.Reasons, h.Words.Symbols, true) // which packets are losses
 	if err != nil {
 		return err
 	}
-	maps.Copy(own, chosen)
-	return h.add(k, "load the program for the tracepoint skb:kfree_skb", Loading{Name: name, First: first, Index: index, Own: own})
-}
-
-// chosen are the constants that define which packets are losses, and which of them to keep.
-func (h *DropHook) chosen() (Constants, error) {
-	all, err := lost.Constants(h.Words.Reasons, h.Words.Symbols, true)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(all, reasonConstants(h.reasons))
-	return all, nil
+	maps.Copy(own, all)
+	maps.Copy(own, reasonConstants(h.reasons))
+	return h.loadProgram(k, "load the program for the tracepoint skb:kfree_skb", Loading{Name: name, Slot: slot, Number: number, Own: own})
 }
 
 func (h *DropHook) Attach() (err error) {
@@ -145,8 +137,9 @@ func (h *DropHook) Attach() (err error) {
 	return err
 }
 
-// Detach gives a notice of packets that the program did not see: an interrupt may throw packets
-// away on a CPU on which the program is at work, and the kernel does not run it twice there.
+// Detach gives a notice of packets for which the program did not run: an interrupt may throw
+// packets away on a CPU on which the program is running, and the kernel does not run it twice
+// there.
 func (h *DropHook) Detach() error {
 	if h.attached == nil {
 		return nil

@@ -22,16 +22,15 @@ type tailCallHook struct {
 	source   packet.Source
 	hookMap  *xdp.HookMap
 	programs []*ebpf.Program // by verdict
-	stubs    []*xdp.Stub     // the slots hold stubs, because a killed process leaves the contents there
+	stubs    []*xdp.Stub     // in the slots: they only return the verdict if this process is killed
 	slots    []*xdp.Slot
 
-	sampler *Sampler // loads programs of another kind if the map rejects the first ones
-	first   uint32   // index of the source
-	index   uint32   // index of the hook
-	kind    slotKind // kind of the programs
+	sampler      *Sampler // loads programs of another kind if the map rejects the first ones
+	slot, number uint32   // of Load
+	kind         slotKind // of the programs
 }
 
-// A slotKind has the properties that all programs of a map must share with the programs that call
+// A slotKind has the properties that the programs of a map must share with the programs that call
 // them.
 type slotKind struct {
 	attachType ebpf.AttachType
@@ -46,7 +45,7 @@ func (k slotKind) flags() uint32 {
 }
 
 // slotKinds are the kinds that a map may accept. The kernel does not report which one it accepts,
-// so they are tried in turn.
+// so fillFirst tries them.
 var slotKinds = []slotKind{
 	{ebpf.AttachXDP, true}, {ebpf.AttachXDP, false},
 	{ebpf.AttachNone, true}, {ebpf.AttachNone, false},
@@ -60,8 +59,8 @@ func newTailCallHook(p Point, o *Options) *tailCallHook {
 
 func (h *tailCallHook) Sources() []packet.Source { return []packet.Source{h.source} }
 
-func (h *tailCallHook) Load(k *Sampler, first, index uint32) (err error) {
-	h.sampler, h.first, h.index = k, first, index
+func (h *tailCallHook) Load(k *Sampler, slot, number uint32) (err error) {
+	h.sampler, h.slot, h.number = k, slot, number
 	if h.hookMap, err = xdp.OpenHookMap(h.source.Name); err != nil {
 		return err
 	}
@@ -74,7 +73,7 @@ func (h *tailCallHook) Load(k *Sampler, first, index uint32) (err error) {
 // loadSlot loads the program for one verdict, of the current kind.
 func (h *tailCallHook) loadSlot(verdict int) (err error) {
 	h.programs[verdict], err = h.sampler.Load(Loading{
-		Name: kernel.SamplerProgXdpcapXdp, First: h.first, Index: h.index, filter: h.filter,
+		Name: kernel.SamplerProgXdpcapXdp, Slot: h.slot, Number: h.number, filter: h.filter,
 		Own:    Constants{kernel.SamplerVarVerdict: uint32(verdict)},
 		Adjust: func(spec *ebpf.ProgramSpec) { spec.AttachType, spec.Flags = h.kind.attachType, h.kind.flags() },
 	})

@@ -10,13 +10,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/tc"
 )
 
-// A TCHook runs a program at tc, where an interface hands packets to the stack (ingress), or gets
-// them from it (egress). It runs before the other programs there and does not affect packets.
+// A TCHook has a program at tc, where an interface passes packets to the stack (ingress), or gets
+// them from it (egress). The program runs before the others there and does not affect packets.
 type TCHook struct {
 	ownHook
 	name string // of the program
 	at   tc.Direction
-	own  Constants // set in this program only; nil unless hashes are requested
+	own  Constants // of this program alone; nil unless hashes are requested
 }
 
 func newEgressHook(p Point) *TCHook {
@@ -29,7 +29,7 @@ func newEgressHook(p Point) *TCHook {
 func newIngressHook(p Point, o *Options) *TCHook {
 	h := &TCHook{newOwnHook(p.Interface, p.Filter, packet.Ingress), kernel.SamplerProgXdpcapIngress, tc.Ingress, nil}
 	if o.Hash {
-		h.own = question{hash: true}.constants()
+		h.own = cardRequest{hash: true}.constants()
 	}
 	return h
 }
@@ -42,16 +42,16 @@ func (h *TCHook) Card() Card {
 	return Card{Hashes: hashKind(&h.ifi)}
 }
 
-func (h *TCHook) Load(k *Sampler, first, index uint32) (err error) {
+func (h *TCHook) Load(k *Sampler, slot, number uint32) (err error) {
 	with, err := k.companions(&h.Source)
 	if err != nil {
 		return err
 	}
-	p, err := h.load(k, Loading{First: first, Index: index, filter: h.filter, with: with})
+	p, err := h.load(k, Loading{Slot: slot, Number: number, filter: h.filter, companions: with})
 	if err != nil {
 		return err
 	}
-	return h.take(p)
+	return h.addProgram(p)
 }
 
 func (h *TCHook) load(k *Sampler, l Loading) (*ebpf.Program, error) {
@@ -64,12 +64,12 @@ func (h *TCHook) load(k *Sampler, l Loading) (*ebpf.Program, error) {
 }
 
 // Prepare implements Exchanger. A session that exchanges filters has no companions.
-func (h *TCHook) Prepare(k *Sampler, _ *Options, p Point, first, index uint32) (err error) {
+func (h *TCHook) Prepare(k *Sampler, _ *Options, p Point, slot, number uint32) (err error) {
 	filter := p.Filter
 	if h.at == tc.Egress {
 		filter = p.Sent
 	}
-	h.next, err = h.load(k, Loading{First: first, Index: index, filter: filter})
+	h.next, err = h.load(k, Loading{Slot: slot, Number: number, filter: filter})
 	return err
 }
 

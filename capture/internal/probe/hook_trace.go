@@ -19,8 +19,8 @@ import (
 type TraceHook struct {
 	interfaceHook // the source is not used
 	target        traceTarget
-	traced        Constants // which of the target's packets are recorded
-	atExit        bool      // Options.FilterAtExit
+	constants     Constants // by which the programs recognize packets of the interface
+	filterAtExit  bool      // Options.FilterAtExit
 
 	reasonMap string   // Options.ReasonMap
 	reasons   []string // Options.Reasons, if they are those of the program; nil = all
@@ -32,8 +32,8 @@ type TraceHook struct {
 	entry, exit *packet.Source
 	waits       bool // entries wait for their exits: see Options.AwaitsExits
 
-	index    uint32     // of Load
-	replaces *uint32    // the index of the hook whose filter this one exchanges; nil = none
+	number   uint32     // of Load
+	replaces *uint32    // the number of the hook that this one replaces: see Exchange; nil = none
 	next     *TraceHook // of Prepare; nil = none
 }
 
@@ -43,7 +43,7 @@ func newTraceHooks(p Point, o *Options) (hooks []Hook, err error) {
 		return nil, message.Errorf(ErrTraced, "%s is captured by tracing its program: a sink or "+
 			"an XDP mode is not possible", p.Interface.Name)
 	}
-	traced, err := xdp.Traced(p.Interface)
+	constants, err := xdp.Traced(p.Interface)
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +53,8 @@ func newTraceHooks(p Point, o *Options) (hooks []Hook, err error) {
 	}
 	for _, target := range targets {
 		h := &TraceHook{
-			interfaceHook: interfaceHook{ifi: p.Interface}, target: target, traced: traced,
-			atExit: o.FilterAtExit, reasonMap: o.ReasonMap,
+			interfaceHook: interfaceHook{ifi: p.Interface}, target: target, constants: constants,
+			filterAtExit: o.FilterAtExit, reasonMap: o.ReasonMap,
 		}
 		if h.filter, err = h.filterOf(o, p); err != nil {
 			return hooks, err
@@ -69,15 +69,15 @@ func newTraceHooks(p Point, o *Options) (hooks []Hook, err error) {
 			h.reasons = o.Reasons
 		}
 		if h.waits = o.AwaitsExits(); h.waits && h.entry != nil {
-			h.entry.AwaitsExit, h.entry.TellsExit = true, h.exit == nil
+			h.entry.AwaitsExit, h.entry.HasExitFacts = true, h.exit == nil
 		}
 		hooks = append(hooks, h)
 	}
 	return hooks, nil
 }
 
-// filterOf returns the filter of a point for the packets of the traced program. It is for received
-// packets, unless that runs at egress alone.
+// filterOf returns the filter of a point for the packets of the traced program: the one for
+// received packets, unless the program runs only at egress.
 func (h *TraceHook) filterOf(o *Options, p Point) (attach.Filter, error) {
 	if h.target.place() == packet.AtTCEgress {
 		return o.compileSent(p)
@@ -100,57 +100,26 @@ func (h *TraceHook) Sources() (sources []packet.Source) {
 	return sources
 }
 
-func (h *TraceHook) Load(k *Sampler, first, index uint32) (err error) {
+func (h *TraceHook) Load(k *Sampler, slot, number uint32) (err error) {
 	if !k.Options.FilterChanges {
 		defer h.target.Prog.Close() // the loaded tracers hold a reference of their own
 	}
-	h.index = index
+	h.number = number
 	if err := h.target.checkVerdicts(k.Options); err != nil {
 		return err
 	}
-	entry, err := h.companions(k, packet.Entry)
+	atEntry, atExit, err := h.loadings(k, slot)
 	if err != nil {
 		return err
 	}
-	exit, err := h.companions(k, packet.Exit)
-	if err != nil {
+	k.hasTracers = true
+	if h.fentry, err = h.loadTracer(k, atEntry, h.entry); err != nil {
 		return err
 	}
-	k.closes = true
-	atEntry := Loading{Name: kernel.SamplerProgXdpcapFentry, First: first, Index: index, with: entry}
-	atExit := Loading{
-		Name: kernel.SamplerProgXdpcapFexit, First: first, Index: index, with: exit,
-		Own: Constants{kernel.SamplerVarSendingTx: h.runsAtInterface()},
+	if h.exit == nil && !h.waits && atExit.companions.isNone() {
+		return nil // no program at the exit is needed
 	}
-	if !h.target.isWhole() {
-		if !entry.isNone() || !exit.isNone() {
-			return fmt.Errorf("trace %v: counters beside the packets count whole XDP programs", h.target.Program)
-		}
-		atExit.Name = kernel.SamplerProgXdpcapFexitFn
-		atExit.Own[kernel.SamplerVarReturning] = uint32(h.target.Returns)
-	}
-	if h.target.AtTC {
-		at := h.target.place()
-		atEntry.Name, atExit.Name = kernel.SamplerProgXdpcapTcEntry, kernel.SamplerProgXdpcapTcExit
-		atEntry.Own = Constants{kernel.SamplerVarSending: at != packet.AtTCIngress}
-		maps.Copy(atExit.Own, atEntry.Own)
-		atExit.Own[kernel.SamplerVarVerdicts], atExit.Own[kernel.SamplerVarVerdictCount] = verdictList(k.Options.TCVerdicts), uint32(len(k.Options.TCVerdicts))
-	}
-	if h.waits {
-		atEntry.Name, atExit.Name = kernel.SamplerProgXdpcapHold, kernel.SamplerProgXdpcapRelease
-	}
-	if h.atExit {
-		atExit.filter = h.filter
-	} else {
-		atEntry.filter = h.filter
-	}
-	if h.fentry, err = h.loadTracer(k, atEntry, h.entry); err != nil || h.exit == nil && !h.waits && exit.isNone() {
-		return err
-	}
-	if h.exit != nil && h.entry != nil {
-		atExit.First++
-	}
-	if told := h.tellingExit(); told != nil && h.reasonMap != "" {
+	if src := h.exitSource(); src != nil && h.reasonMap != "" {
 		reasons, err := xdp.OpenReasonMap(h.reasonMap, h.target.Target)
 		if err != nil {
 			return err
@@ -161,27 +130,64 @@ func (h *TraceHook) Load(k *Sampler, first, index uint32) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := checkCount(len(numbers)); err != nil {
+		if err := checkReasonCount(len(numbers)); err != nil {
 			return err
 		}
 		maps.Copy(atExit.Own, reasonConstants(numbers))
-		told.ReasonText = func(r packet.Reason) string { return reasons.Reason(uint32(r)) }
+		src.ReasonText = func(r packet.Reason) string { return reasons.Reason(uint32(r)) }
 	}
 	h.fexit, err = h.loadTracer(k, atExit, h.exit)
 	return err
 }
 
-// tellingExit returns the source whose packets have the end of the program's run; nil = none does.
-func (h *TraceHook) tellingExit() *packet.Source {
+// loadings returns the programs at the entry and at the exit, without the reasons of the latter.
+func (h *TraceHook) loadings(k *Sampler, slot uint32) (atEntry, atExit Loading, err error) {
+	atEntry = Loading{Name: kernel.SamplerProgXdpcapFentry, Slot: slot, Number: h.number}
+	atExit = Loading{
+		Name: kernel.SamplerProgXdpcapFexit, Slot: slot, Number: h.number,
+		Own: Constants{kernel.SamplerVarSendingTx: h.runsAtInterface()},
+	}
+	if h.exit != nil && h.entry != nil {
+		atExit.Slot++
+	}
+	// Companions run at both, even if only one of them is recorded.
+	if atEntry.companions, err = k.companions(h.newSource(h.ifi, packet.Entry)); err != nil {
+		return atEntry, atExit, err
+	}
+	if atExit.companions, err = k.companions(h.newSource(h.ifi, packet.Exit)); err != nil {
+		return atEntry, atExit, err
+	}
+	if !h.target.isWhole() {
+		if !atEntry.companions.isNone() || !atExit.companions.isNone() {
+			return atEntry, atExit, fmt.Errorf("trace %v: counters beside the packets count whole XDP programs", h.target.Program)
+		}
+		atExit.Name = kernel.SamplerProgXdpcapFexitFn
+		atExit.Own[kernel.SamplerVarReturning] = uint32(h.target.Returns)
+	}
+	if h.target.AtTC {
+		atEntry.Name, atExit.Name = kernel.SamplerProgXdpcapTcEntry, kernel.SamplerProgXdpcapTcExit
+		atEntry.Own = Constants{kernel.SamplerVarSending: h.target.place() != packet.AtTCIngress}
+		maps.Copy(atExit.Own, atEntry.Own)
+		atExit.Own[kernel.SamplerVarVerdicts], atExit.Own[kernel.SamplerVarVerdictCount] = verdictList(k.Options.TCVerdicts), uint32(len(k.Options.TCVerdicts))
+	}
+	if h.waits {
+		atEntry.Name, atExit.Name = kernel.SamplerProgXdpcapHold, kernel.SamplerProgXdpcapRelease
+	}
+	if h.filterAtExit {
+		atExit.filter = h.filter
+	} else {
+		atEntry.filter = h.filter
+	}
+	return atEntry, atExit, nil
+}
+
+// exitSource returns the source whose packets have the facts of an exit, such as the verdict; nil =
+// no source has them.
+func (h *TraceHook) exitSource() *packet.Source {
 	if h.waits && h.exit == nil {
 		return h.entry
 	}
 	return h.exit
-}
-
-// companions returns the companions at entry or exit, even if that is not recorded.
-func (h *TraceHook) companions(k *Sampler, at packet.Hook) (companions, error) {
-	return k.companions(h.newSource(h.ifi, at))
 }
 
 // loadTracer loads a tracer. Its source is nil if its packets are not recorded.
@@ -193,7 +199,7 @@ func (h *TraceHook) loadTracer(k *Sampler, l Loading, of *packet.Source) (*ebpf.
 	if h.replaces != nil {
 		own[kernel.SamplerVarPredecessor] = *h.replaces
 	}
-	maps.Copy(own, h.traced)
+	maps.Copy(own, h.constants)
 	maps.Copy(own, l.Own)
 	l.Own = own
 	l.Adjust = func(spec *ebpf.ProgramSpec) {
@@ -210,10 +216,10 @@ func (h *TraceHook) loadTracer(k *Sampler, l Loading, of *packet.Source) (*ebpf.
 	return p, err
 }
 
-// Tracers are in the order in which they are attached and detached. fentry is attached last, so
-// that every recorded exit has its entry. fexit is detached first: the kernel skips it for a packet
-// that is in the program meanwhile, so fentry's decision about that packet stays. If fentry went
-// first, fexit would record the next packet by that decision.
+// Tracers returns the tracers in the order in which they are attached, and also detached. fentry is
+// attached last, so that every recorded exit has its entry. fexit is detached first: the kernel
+// skips it for a packet that is in the program meanwhile, so fentry's decision about that packet
+// stays. If fentry were detached first, fexit would record the next packet by that decision.
 func (h *TraceHook) Tracers() []*ebpf.Program {
 	if h.fexit == nil {
 		return []*ebpf.Program{h.fentry}
@@ -221,9 +227,9 @@ func (h *TraceHook) Tracers() []*ebpf.Program {
 	return []*ebpf.Program{h.fexit, h.fentry}
 }
 
-// Attach lets Check find out whether the program still runs at the interface. If the program was
-// chosen by its id and runs elsewhere, Check only reports whether the interface exists: the tracers
-// keep the program alive, and the kernel does not report whether a map still holds it.
+// Attach attaches the tracers. If the program was chosen by its id and does not run at the
+// interface, Check only reports whether the interface exists: the tracers keep the program alive,
+// and the kernel does not report whether a devmap still has it.
 func (h *TraceHook) Attach() (err error) {
 	if h.target.AtTC {
 		h.attached, err = attach.TraceAtTC(h.ifi, h.target.Target, h.target.places, h.Tracers()...)

@@ -20,13 +20,13 @@ type XDPHook struct {
 	ownHook
 	mode    packet.Mode
 	verdict packet.Verdict // the program's return value for every packet
-	asks    question       // the metadata that the program requests from the card
-	stamps  *CardStamps    // nil = packets have only the host's stamps; its methods then do nothing
+	request cardRequest    // the metadata that the program requests from the card
+	stamps  *CardStamps    // nil = packets have only the host's stamps
 	options *Options
 }
 
-func newXDPHook(p Point, o *Options, q question) *XDPHook {
-	h := &XDPHook{ownHook: newOwnHook(p.Interface, p.Filter, packet.XDP), mode: o.Mode, verdict: packet.Pass, asks: q, options: o}
+func newXDPHook(p Point, o *Options, q cardRequest) *XDPHook {
+	h := &XDPHook{ownHook: newOwnHook(p.Interface, p.Filter, packet.XDP), mode: o.Mode, verdict: packet.Pass, request: q, options: o}
 	if len(o.Patterns) > 0 && o.Mode == packet.Auto && p.Interface.Driver == "bonding" {
 		h.mode = packet.Generic // in native mode the program would run in the bond's devices, which have hooks of their own
 	}
@@ -41,48 +41,48 @@ func newXDPHook(p Point, o *Options, q question) *XDPHook {
 
 // Card returns the metadata from the card; zero if the program requests none.
 func (h *XDPHook) Card() Card {
-	if h.asks.isNone() {
+	if h.request.isNone() {
 		return Card{}
 	}
 	return Card{Stamps: h.stamps, Hashes: hashKind(&h.ifi)}
 }
 
-func (h *XDPHook) Load(k *Sampler, first, index uint32) (err error) {
+func (h *XDPHook) Load(k *Sampler, slot, number uint32) (err error) {
 	with, err := k.companions(&h.Source)
 	if err != nil {
 		return err
 	}
-	p, err := h.load(k, Loading{First: first, Index: index, filter: h.filter, with: with})
+	p, err := h.load(k, Loading{Slot: slot, Number: number, filter: h.filter, companions: with})
 	if err != nil {
 		return err
 	}
-	h.Source.Asked = h.asks.names()
-	if err := h.take(p); err != nil || h.stamps == nil {
+	h.Source.Asked = h.request.names()
+	if err := h.addProgram(p); err != nil || h.stamps == nil {
 		return err
 	}
 	return h.stamps.open(&h.ifi)
 }
 
 // Prepare implements Exchanger.
-func (h *XDPHook) Prepare(k *Sampler, _ *Options, p Point, first, index uint32) (err error) {
-	h.next, err = h.load(k, Loading{First: first, Index: index, filter: p.Filter})
+func (h *XDPHook) Prepare(k *Sampler, _ *Options, p Point, slot, number uint32) (err error) {
+	h.next, err = h.load(k, Loading{Slot: slot, Number: number, filter: p.Filter})
 	return err
 }
 
 func (h *XDPHook) load(k *Sampler, l Loading) (p *ebpf.Program, err error) {
 	l.Name, l.Own = kernel.SamplerProgXdpcapXdp, Constants{kernel.SamplerVarVerdict: uint32(h.verdict)}
-	if !h.asks.isNone() {
+	if !h.request.isNone() {
 		asking := l
 		asking.Name, asking.Own = kernel.SamplerProgXdpcapCard, maps.Clone(l.Own)
-		maps.Copy(asking.Own, h.asks.constants())
+		maps.Copy(asking.Own, h.request.constants())
 		asking.Adjust = func(spec *ebpf.ProgramSpec) { bind(spec, h.ifi.Index) }
 		p, err = k.Load(asking)
-		if err != nil && !h.asks.time && !xdp.HasGone(h.ifi.Index) {
-			k.Options.Notice(fmt.Errorf("packets of %s come without the card's %s: load the program that asks for it: %w", h.ifi.Name, strings.Join(h.asks.names(), ", "), err))
-			h.asks = question{}
+		if err != nil && !h.request.time && !xdp.HasGone(h.ifi.Index) {
+			k.Options.Notice(fmt.Errorf("packets of %s come without the card's %s: load the program that asks for it: %w", h.ifi.Name, strings.Join(h.request.names(), ", "), err))
+			h.request = cardRequest{}
 		}
 	}
-	if h.asks.isNone() {
+	if h.request.isNone() {
 		p, err = k.Load(l)
 	}
 	if err != nil {
@@ -93,7 +93,7 @@ func (h *XDPHook) load(k *Sampler, l Loading) (p *ebpf.Program, err error) {
 
 func (h *XDPHook) Attach() (err error) {
 	if h.attached, err = attach.XDP(h.ifi, h.Programs[0], h.mode); err != nil {
-		return h.options.OrPastXDP(h.ifi, err)
+		return h.options.NotAtXDP(h.ifi, err)
 	}
 	h.Source.Mode = h.attached.Mode
 	if off := h.attached.SwitchedOff; off != nil {

@@ -7,35 +7,34 @@ import (
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
-// ProgramCounts are those of the programs in the kernel for a source. Its Captured, Bytes and
+// ProgramCounts are the counts of the programs in the kernel for a source. Captured, Bytes and
 // Invalid are 0, because only the reader can count them.
 type ProgramCounts struct {
 	packet.Account
 	Sent   uint64 // records that found room in a ring
-	Joined uint64 // packets in the larger ones that were seen, less one for each of these
+	Joined uint64 // packets in GRO or GSO super-packets, less one for each of these
 
 	AwaitsExit bool // packets wait for their exits: see Settle
 
-	// unread is the part of Lost that was sent before an interface went, and that the reader never
-	// found.
+	// unread is the part of Lost that the programs sent, and that the reader never found.
 	unread uint64
 }
 
-// Settle counts as undecided the packets at an entry whose exits were not seen: they have been
-// seen, and nothing has become of them. The programs have ended.
+// Settle counts as undecided the packets at an entry whose exits were not seen: they are in Seen
+// and in no other number. The programs must have ended.
 func (p *ProgramCounts) Settle() {
-	settled := p.FilteredOut + p.NotSampled + p.Lost - p.unread + p.Sent
-	if !p.AwaitsExit || p.Seen <= settled {
+	decided := p.FilteredOut + p.NotSampled + p.Lost - p.unread + p.Sent
+	if !p.AwaitsExit || p.Seen <= decided {
 		return
 	}
-	rest := p.Seen - settled
+	rest := p.Seen - decided
 	p.FilteredOut += rest
 	p.Undecided += rest
 }
 
-// Miss counts as lost the records of a source that the reader has not found. The source has ended,
-// and counts are those of the reader after it has read everything.
-func (p *ProgramCounts) Miss(counts packet.Account) {
+// AddUnread counts as lost the records of a source that the reader has not found. The source has
+// ended, and counts are those of the reader after it has read everything.
+func (p *ProgramCounts) AddUnread(counts packet.Account) {
 	read := counts.Captured + counts.NotSampled + counts.Invalid
 	unread := max(p.Sent-min(p.Sent, read), p.unread)
 	p.Lost += unread - p.unread
@@ -53,14 +52,15 @@ func (p *ProgramCounts) Continue(before, earlier ProgramCounts) {
 }
 
 // A Ledger keeps the reader's counts of each source and joins them with those of the programs. Its
-// methods belong to the reader's goroutine, except Accounts and Read, which any goroutine may call.
+// methods belong to the reader's goroutine, except Accounts and Published, which any goroutine may
+// call.
 type Ledger struct {
 	limit    uint64          // packets to capture
 	counts   packet.Accounts // Captured, Bytes, Invalid, and NotSampled for packets after the limit
 	captured uint64          // the sum of Captured over counts
 
 	last    int   // the source that was counted last; -1 = none since Publish
-	changed []int // the sources that were counted since Publish, some several times
+	changed []int // the sources that were counted since Publish, with duplicates
 
 	mu        sync.Mutex
 	published packet.Accounts // a copy of counts, for Accounts
@@ -85,7 +85,7 @@ func (l *Ledger) Grow(sources int) {
 // Take counts a record that passed the check. It returns whether to hand over the packet: false
 // once the limit is reached.
 func (l *Ledger) Take(source, bytes int) bool {
-	a := l.of(source)
+	a := l.account(source)
 	if l.IsFull() {
 		a.NotSampled++
 		return false
@@ -96,8 +96,8 @@ func (l *Ledger) Take(source, bytes int) bool {
 	return true
 }
 
-// of returns the counts of a source for the caller to change.
-func (l *Ledger) of(source int) *packet.Account {
+// account returns the counts of a source for the caller to change.
+func (l *Ledger) account(source int) *packet.Account {
 	if source != l.last {
 		l.change(source)
 	}
@@ -115,20 +115,20 @@ func (l *Ledger) change(source int) {
 }
 
 // Unstamped counts a packet that was taken but has no stamp from the card.
-func (l *Ledger) Unstamped(source int) { l.of(source).Unstamped++ }
+func (l *Ledger) Unstamped(source int) { l.account(source).Unstamped++ }
 
 // IsFull reports whether the limit is reached.
 func (l *Ledger) IsFull() bool { return l.captured == l.limit }
 
-// Reject counts a record that failed the check. It counts for the source that the record names, or
-// for the first source if that one does not exist. The record may name the wrong source, so Close
-// assigns such records again.
+// Reject counts a record that failed the check, for the source that the record names, or for the
+// first source if that one does not exist. The record may name the wrong source, so Close assigns
+// such records again.
 func (l *Ledger) Reject(source int) {
 	if source >= len(l.counts) {
 		source = 0
 	}
 	l.counts.At(source)
-	l.of(source).Invalid++
+	l.account(source).Invalid++
 }
 
 // Counts returns the reader's counts of each source.
@@ -155,8 +155,8 @@ func (l *Ledger) Publish() {
 	l.last, l.changed = -1, l.changed[:0]
 }
 
-// Read returns the reader's counts of a source.
-func (l *Ledger) Read(source int) packet.Account {
+// Published returns the reader's counts of a source, as of the last Publish.
+func (l *Ledger) Published(source int) packet.Account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.published.Of(source)
@@ -176,7 +176,7 @@ func (l *Ledger) Close(programs []ProgramCounts) {
 	}
 	l.final = l.join(programs)
 	missing := make([]uint64, len(programs)) // records that are neither taken nor invalid
-	stray := uint64(0)                       // invalid records that their sources did not send
+	stray := uint64(0)                       // invalid records that the sources which they name did not send
 	for i, p := range programs {
 		a, c := &l.final[i], l.published.Of(i)
 		a.Lost -= p.unread // they are among the missing ones

@@ -123,7 +123,7 @@ func TestSettle(t *testing.T) {
 	other := p
 	p.AwaitsExit = true
 	p.Settle()
-	p.Miss(packet.Account{Captured: 1})
+	p.AddUnread(packet.Account{Captured: 1})
 	p.Settle()
 	other.Settle()
 	want := packet.Account{Seen: 10, FilteredOut: 6, Undecided: 2, NotSampled: 1, Lost: 2}

@@ -29,49 +29,46 @@ func (k *Sampler) companions(src *packet.Source) (c companions, err error) {
 
 // A Loading is the program of bpf/sampler.c to load, and its configuration.
 type Loading struct {
-	Name   string
-	First  uint32 // index of its source, or of the first of its hook
-	Index  uint32 // of its hook
-	filter attach.Filter
-	with   companions
-	Own    Constants               // in addition to those of the options and of the filter
-	Adjust func(*ebpf.ProgramSpec) // changes the specification; nil = no change
-
-	reasons *xdp.ReasonMap // from which it reads why packets are dropped; nil = it does not
+	Name       string
+	Slot       uint32 // of its source, or of the first source of its hook
+	Number     uint32 // of its hook
+	filter     attach.Filter
+	companions companions
+	Own        Constants               // override those of the options and of the filter
+	Adjust     func(*ebpf.ProgramSpec) // changes the specification; nil = no change
+	reasons    *xdp.ReasonMap          // the traced program's reasons for drops; nil = they are not read
 }
 
 // Load loads one program.
 func (k *Sampler) Load(l Loading) (*ebpf.Program, error) {
-	name := l.Name
-	spec := k.spec.Copy()
-	values := k.constants()
+	spec, values := k.spec.Copy(), k.constants()
 	maps.Copy(values, l.filter.Constants())
-	values[kernel.SamplerVarSource], values[kernel.SamplerVarHook] = l.First, l.Index
-	values[kernel.SamplerVarAccompanied] = !l.with.isNone()
+	values[kernel.SamplerVarSource], values[kernel.SamplerVarHook] = l.Slot, l.Number
+	values[kernel.SamplerVarAccompanied] = !l.companions.isNone()
 	values[kernel.SamplerVarReadingReasons] = l.reasons != nil
 	maps.Copy(values, l.Own)
 	if err := attach.Set(spec, values); err != nil {
 		return nil, err
 	}
-	if err := l.filter.Put(spec.Programs[name]); err != nil {
+	program, types := spec.Programs[l.Name], xdp.KernelTypes()
+	if err := l.filter.Put(program); err != nil {
 		return nil, err
 	}
-	if err := l.with.join(spec.Programs[name]); err != nil {
+	if err := l.companions.join(program); err != nil {
 		return nil, err
 	}
-	types := xdp.KernelTypes()
-	if err := xdp.FindRedirects(spec, name, types); err != nil {
+	if err := xdp.FindRedirects(spec, l.Name, types); err != nil {
 		return nil, err
 	}
 	if l.Adjust != nil {
-		l.Adjust(spec.Programs[name])
+		l.Adjust(program)
 	}
-	if err := xdp.Alone(spec.Programs[name]); err != nil {
+	if err := xdp.Alone(program); err != nil {
 		return nil, err
 	}
-	spec.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
-	if !slices.ContainsFunc(spec.Programs[name].Instructions, readsScratch) {
-		delete(spec.Maps, kernel.SamplerMapScratches) // it would be made, and is large
+	spec.Programs = map[string]*ebpf.ProgramSpec{l.Name: program}
+	if !slices.ContainsFunc(program.Instructions, readsScratch) {
+		delete(spec.Maps, kernel.SamplerMapScratches) // it would be created, and is large
 	}
 	opts := ebpf.CollectionOptions{MapReplacements: k.Maps, Cache: types}
 	if l.reasons != nil {
@@ -79,7 +76,7 @@ func (k *Sampler) Load(l Loading) (*ebpf.Program, error) {
 		opts.MapReplacements = maps.Clone(k.Maps)
 		opts.MapReplacements[kernel.SamplerMapGivenReasons] = l.reasons.Map
 	}
-	if spec.Programs[name].Type == ebpf.XDP {
+	if program.Type == ebpf.XDP {
 		var err error
 		if opts.Programs.KernelTypes, err = withoutModules(types); err != nil {
 			return nil, err
@@ -90,14 +87,14 @@ func (k *Sampler) Load(l Loading) (*ebpf.Program, error) {
 		return nil, err
 	}
 	defer coll.Close()
-	return coll.DetachProgram(name), nil
+	return coll.DetachProgram(l.Name), nil
 }
 
 func readsScratch(ins asm.Instruction) bool { return ins.Reference() == kernel.SamplerMapScratches }
 
-// withoutModules returns the types of the kernel without its modules, because XDP programs read no
-// type of a module. It is empty if the kernel does not describe its types; the verifier then
-// removes the code that would read them.
+// withoutModules returns the types of the kernel without those of its modules, which XDP programs
+// do not read. There are none if the kernel does not describe its types; the verifier then removes
+// the code that would read them.
 func withoutModules(kernel *btf.Cache) (*btf.Spec, error) {
 	types, err := kernel.Kernel()
 	if !errors.Is(err, ebpf.ErrNotSupported) {
@@ -137,8 +134,7 @@ func (k *Sampler) constants() Constants {
 	}
 }
 
-// keepBelow is the bound that a uniformly distributed 32-bit number does not exceed with a
-// probability of 1/n.
+// keepBelow returns the upper bound that a random 32-bit number meets with a probability of 1/n.
 func keepBelow(n uint32) uint32 { return uint32(math.MaxUint32 / uint64(n)) }
 
 // verdictList returns the verdicts, at most MaxVerdicts, as the program expects them.

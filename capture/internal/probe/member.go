@@ -6,20 +6,20 @@ import (
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
-// A member is one entry of a roster: the source that has this index now, or had it last. When its
-// interface has gone, its programs end (Leave), then its account becomes final (Retire), and when
-// the outputs have forgotten it, its index is vacant.
+// A member is one entry of a roster: the latest source with this index. After its interface has
+// gone, its programs end (Leave), its account becomes final (Retire), and its index becomes vacant
+// once the outputs have forgotten it (Forget).
 type member struct {
 	packet.Source
 	card    Card
 	slot    int
 	before  ProgramCounts  // the counts of the slot before the source came
 	earlier ProgramCounts  // the counts of the sources that had the index before
-	ended   int64          // when its programs had ended, in CLOCK_MONOTONIC ns; 0 = one runs
-	final   *ProgramCounts // the final counts of the index; nil = the counts may rise, or records are still unread
+	ended   int64          // when its programs had ended, in CLOCK_MONOTONIC ns; 0 = they run
+	final   *ProgramCounts // the final counts of the index; nil = programs run, or records are unread
 }
 
-// Leave notes that no program of some sources runs any more. now is CLOCK_MONOTONIC in ns.
+// Leave records that the programs of some sources have ended by now, in CLOCK_MONOTONIC ns.
 func (r *Roster) Leave(sources []int, now int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -30,23 +30,23 @@ func (r *Roster) Leave(sources []int, now int64) {
 	}
 }
 
-// Retire makes the account of a source final, and gives back its slot, if its programs
-// have ended and the reader has read all their records. passed is the time up to which it has read
-// all records, in CLOCK_MONOTONIC ns, and counts has its counts. A record that it did not find, as
-// in the ring of a CPU that went offline, is lost.
-func (r *Roster) Retire(i int, passed int64, counts packet.Account, counted func(slot int) (ProgramCounts, error)) (retired bool, err error) {
+// Retire makes the account of a source final, and frees its slot, once its programs have ended and
+// the reader has read all their records. passed is the time up to which the reader has read all
+// records, in CLOCK_MONOTONIC ns, and counts are its counts of the source. A record that it did not
+// find, as in the ring of a CPU that went offline, is lost.
+func (r *Roster) Retire(i int, passed int64, counts packet.Account) (retired bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := &r.all[i]
 	if m.ended == 0 || m.final != nil || passed <= m.ended {
 		return m.final != nil, nil
 	}
-	a, err := m.counted(counted)
+	a, err := r.counted(m)
 	if err != nil {
 		return false, err
 	}
 	a.Settle()
-	a.Miss(counts)
+	a.AddUnread(counts)
 	m.final = &a
 	r.tenants[m.slot].Store(0)
 	r.departed = append(r.departed, i)
@@ -54,8 +54,8 @@ func (r *Roster) Retire(i int, passed int64, counts packet.Account, counted func
 	return true, nil
 }
 
-// Gone returns the places of the sources that have gone and whose accounts are final. At the end of
-// the session (isOver), it also returns those whose accounts are not final.
+// Gone returns the indexes of the sources that have gone and whose accounts are final; with isOver,
+// at the end of the session, also of those whose accounts are not final.
 func (r *Roster) Gone(isOver bool) (sources []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,9 +67,9 @@ func (r *Roster) Gone(isOver bool) (sources []int) {
 	return sources
 }
 
-// Departing returns the sources whose accounts have become final since the last call, in that
-// order. The outputs must forget them.
-func (r *Roster) Departing() (sources []int) {
+// TakeDeparted returns the sources whose accounts have become final since the last call, in that
+// order. The caller makes the outputs forget them.
+func (r *Roster) TakeDeparted() (sources []int) {
 	if r.leaving.Load() == 0 {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (r *Roster) Departing() (sources []int) {
 	return sources
 }
 
-// Forget lets another source have the index of a departed one, which all outputs have forgotten.
+// Forget makes the index of a departed source vacant. All outputs must have forgotten the source.
 func (r *Roster) Forget(source int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,13 +87,13 @@ func (r *Roster) Forget(source int) {
 	r.vacant = append(r.vacant, source)
 }
 
-// counted returns the account of an index: the sum over all sources that have had it. read returns
-// the counters of a slot, which continue from one source to the next.
-func (m *member) counted(read func(slot int) (ProgramCounts, error)) (ProgramCounts, error) {
+// counted returns the programs' counts of an index: the sum over all sources that have had it. The
+// counters of a slot continue from one source to the next.
+func (r *Roster) counted(m *member) (ProgramCounts, error) {
 	if m.final != nil {
 		return *m.final, nil
 	}
-	a, err := read(m.slot)
+	a, err := r.Programs.Counted(m.slot)
 	if err != nil {
 		return a, fmt.Errorf("read the counters of %s: %w", m.Label(), err)
 	}
@@ -103,13 +103,13 @@ func (m *member) counted(read func(slot int) (ProgramCounts, error)) (ProgramCou
 }
 
 // Accounts returns the programs' counts for each index.
-func (r *Roster) Accounts(counted func(slot int) (ProgramCounts, error)) ([]ProgramCounts, error) {
+func (r *Roster) Accounts() ([]ProgramCounts, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := make([]ProgramCounts, len(r.all))
 	for i := range r.all {
 		var err error
-		if all[i], err = r.all[i].counted(counted); err != nil {
+		if all[i], err = r.counted(&r.all[i]); err != nil {
 			return nil, err
 		}
 	}

@@ -30,7 +30,7 @@ var (
 type Options struct {
 	Interfaces       []string
 	Patterns, Except []string
-	Comes            bool // interfaces, or their hooks, come and go
+	SourcesChange    bool // interfaces, their hooks or their filters change during the session
 	Filter           string
 	FilterSets       map[string]filter.Set
 	VLANAware        bool
@@ -77,7 +77,7 @@ type Options struct {
 	Notice func(error)
 }
 
-// oneIn is the sampling rate: the programs keep one of this many packets; 0 = the rate varies.
+// oneIn is the sampling rate: the programs keep one of this many packets; 0 = it is not constant.
 func (o *Options) oneIn() uint32 {
 	if o.SampleVerdicts != nil || o.Adaptive {
 		return 0
@@ -93,8 +93,8 @@ func (o *Options) oneInOf() (rates [xdp.Verdicts]uint32) {
 	return rates
 }
 
-// bucketRate is the rate of the token bucket; 0 = no bucket. An adaptive session has none, because
-// it is unknown how many packets each one that passes a bucket represents.
+// bucketRate is the rate of the token bucket, in packets per second; 0 = no bucket. An adaptive
+// session has none, because packets that pass a bucket have no known weight.
 func (o *Options) bucketRate() uint64 {
 	if o.Adaptive {
 		return 0

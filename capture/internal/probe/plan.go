@@ -14,13 +14,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// allInterfaces is the name of the source of what the stack throws away at any interface.
+// allInterfaces names the source of the packets that the stack throws away at all interfaces.
 const allInterfaces = "any"
 
 // Points looks up the interfaces and compiles the filter for each.
 func (o *Options) Points() (points []Point, err error) {
-	if o.Comes {
-		return nil, nil // they come one by one
+	if o.SourcesChange {
+		return nil, nil // Followed in package watch looks up interfaces one by one
 	}
 	if o.StackDrops && len(o.Patterns) > 0 {
 		points = []Point{{Interface: xdp.Interface{Name: allInterfaces}}}
@@ -112,11 +112,11 @@ func (o *Options) NamedInterfaces() (all []xdp.Interface, err error) {
 	return all, nil
 }
 
-// LowestFirst sorts objects at interfaces, of which index returns the index, so that an interface
-// comes before those above it, such as its bridge: the kernel attaches no program below an
-// interface that runs one. If the kernel does not report which is above, the error of attaching has
-// the interface that is in the way.
-func LowestFirst[T any](all []T, index func(T) int) {
+// SortLowestFirst sorts objects at interfaces so that an interface comes before those above it,
+// such as its bridge: the kernel attaches no program below an interface that runs one. index
+// returns the index of an object's interface. If the kernel does not report which interfaces are
+// above, all stays unsorted, and the error of attaching has the interface that is in the way.
+func SortLowestFirst[T any](all []T, index func(T) int) {
 	if len(all) < 2 {
 		return
 	}
@@ -125,8 +125,8 @@ func LowestFirst[T any](all []T, index func(T) int) {
 	}
 }
 
-// Followed names the interfaces that may come, for messages and files.
-func Followed(patterns, except []string) string {
+// DescribePatterns describes the interfaces that may come, for messages and files.
+func DescribePatterns(patterns, except []string) string {
 	text := strings.Join(patterns, ", ")
 	if slices.Contains(patterns, "*") {
 		text = "all"
@@ -137,8 +137,8 @@ func Followed(patterns, except []string) string {
 	return text
 }
 
-// IsFollowed reports whether an interface with this name is to be captured when it comes.
-func (o *Options) IsFollowed(name string) bool {
+// MatchesInterface reports whether an interface with this name is captured when it comes.
+func (o *Options) MatchesInterface(name string) bool {
 	matches := func(pattern string) bool {
 		ok, _ := path.Match(pattern, name)
 		return ok

@@ -13,48 +13,57 @@ import (
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
-// maxComing is how many programs a session can have at a time where interfaces come and go. Each
+// maxHooks is how many hooks a session can have at a time where sources come and go. Each source
 // takes an account for every CPU, some 120 bytes.
-const maxComing = 1024
+const maxHooks = 1024
 
 // maxSources is how many indexes there are for sources, because Facts.Source has 16 bits.
 const maxSources = math.MaxUint16
 
-// keptGone is how many sources that have gone and are forgotten keep their indexes, so that the
-// latest of them can still be named.
+// keptGone is how many forgotten sources keep their indexes, so that the name of a source that has
+// gone recently can still be found.
 const keptGone = 256
 
 // A Roster lists the sources of a session by their indexes. The programs identify a source by its
-// slot, which is an index into their arrays. If no interface comes or goes, both numbers are the
-// same. Otherwise the arrays have a fixed size, and the slot of a source that has gone is given to
-// another one once all its records were read. Its index is given to another one later: when the
-// outputs have forgotten the source. Any goroutine may call the methods.
+// slot, an index into their arrays. If no source comes or goes, both numbers are the same.
+// Otherwise the arrays have a fixed size: the slot of a source that has gone is free for another
+// source once all its records were read, and its index later, once the outputs have forgotten it.
+// Any goroutine may call the methods.
 type Roster struct {
-	perHook int             // how many slots a hook has; 0 = no interface comes or goes
-	tenants []atomic.Uint64 // by slot: how many sources had come with its own, and in the lower 32 bits the index; 0 = it has none
+	Programs Programs // set by New of a Sampler
+
+	perHook int             // slots of each hook; 0 = no source comes or goes
+	tenants []atomic.Uint64 // by slot: its source, as Came << 32 | Place; 0 = none
 	come    atomic.Int64    // how many sources have come
-	leaving atomic.Int64    // how many sources have gone, with final accounts, and are not forgotten
+	leaving atomic.Int64    // how many sources have final accounts and are not forgotten
 
 	adding sync.Mutex // held while hooks are attached, until their sources are listed
 
 	mu    sync.Mutex
-	taken []bool // by the number of a hook: it is in use
-	hooks int    // without perHook: how many there are
-	used  int    // how many slots have had a source
+	taken []bool // by number of a hook: it is in use
+	hooks int    // how many there are, if perHook is 0
+	used  int    // slots below this number have had a source
 
-	lost map[int][]uint64 // by slot: the packets that its programs so far had lost on each CPU
+	lost map[int][]uint64 // by slot: packets that its former programs had lost on each CPU
 
 	podOf func(index int) packet.Pod // nil = no interface has a pod
 	all   []member                   // by index
 
-	// departed are the sources that have gone and whose accounts are final, until Run takes them,
-	// and vacant the indexes of those that all outputs have forgotten.
-	departed, vacant []int
+	departed []int // sources with final accounts that TakeDeparted has not returned
+	vacant   []int // indexes whose sources all outputs have forgotten
 }
 
-// NewRoster returns a roster of the sources of these hooks, or, if interfaces come and go, an empty
-// one with perHook slots for each hook; 0 = they do not. podOf returns the pod that an interface
-// belongs to; nil = no interface has a pod.
+// Programs are the programs of a session in the kernel, by the slots of their sources.
+type Programs interface {
+	// Counted reads the counts of a slot.
+	Counted(slot int) (ProgramCounts, error)
+	// EndAll detaches hooks, and returns when all their programs have ended.
+	EndAll(hooks []Hook) error
+}
+
+// NewRoster returns a roster of the sources of these hooks if perHook is 0. Otherwise sources come
+// and go, and it returns an empty roster with perHook slots for each hook. podOf returns the pod
+// that an interface belongs to; nil = no interface has a pod.
 func NewRoster(hooks []Hook, perHook int, podOf func(index int) packet.Pod) *Roster {
 	r := &Roster{hooks: len(hooks), perHook: perHook, podOf: podOf}
 	if perHook == 0 {
@@ -66,7 +75,7 @@ func NewRoster(hooks []Hook, perHook int, podOf func(index int) packet.Pod) *Ros
 		r.come.Store(int64(len(r.all)))
 		return r
 	}
-	r.tenants, r.taken = make([]atomic.Uint64, maxComing*r.perHook), make([]bool, maxComing)
+	r.tenants, r.taken = make([]atomic.Uint64, maxHooks*r.perHook), make([]bool, maxHooks)
 	r.lost = make(map[int][]uint64)
 	return r
 }
@@ -80,7 +89,7 @@ func (r *Roster) membersOf(hooks []Hook) (all []member) {
 			if r.podOf != nil {
 				m.Pod = r.podOf(m.Index)
 			}
-			if asking, ok := h.(Asker); ok && i == 0 {
+			if asking, ok := h.(cardHook); ok && i == 0 {
 				m.card = asking.Card()
 			}
 			all = append(all, m)
@@ -89,15 +98,15 @@ func (r *Roster) membersOf(hooks []Hook) (all []member) {
 	return all
 }
 
-// Has reports whether there is such a source.
-func (r *Roster) Has(is func(*packet.Source) bool) bool {
+// Has reports whether a source has a property.
+func (r *Roster) Has(property func(*packet.Source) bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.all, func(m member) bool { return is(&m.Source) })
+	return slices.ContainsFunc(r.all, func(m member) bool { return property(&m.Source) })
 }
 
-// Describe updates the sources after their hooks were attached: their modes and programs are known
-// only then. hooks are those of New.
+// Describe updates the sources after the hooks of NewRoster were attached: modes and programs are
+// known only then.
 func (r *Roster) Describe(hooks []Hook) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +130,8 @@ func (r *Roster) Sources() (sources []packet.Source) {
 	return sources
 }
 
-// Since returns the sources that have come after so many others, in that order.
+// Since returns the sources that have come after the first `come` ones, in the order in which they
+// came.
 func (r *Roster) Since(come int) []packet.Source {
 	if int(r.come.Load()) <= come {
 		return nil
@@ -141,7 +151,7 @@ func (r *Roster) Since(come int) []packet.Source {
 // Come returns how many sources have come.
 func (r *Roster) Come() int { return int(r.come.Load()) }
 
-// Leaving returns how many sources have gone, with final accounts, and are not forgotten.
+// Leaving returns how many sources have final accounts and are not forgotten by the outputs.
 func (r *Roster) Leaving() int { return int(r.leaving.Load()) }
 
 // Size returns how many indexes there are.
@@ -171,40 +181,39 @@ func (r *Roster) Cards() (cards []Card) {
 	return cards
 }
 
-// A Coming is what sources have in common that come together: see packet.Source.
-type Coming struct {
+// An Origin has the properties that sources share which come together: see packet.Source.
+type Origin struct {
 	Arrival uint32
 	Filter  string
 }
 
-// Add attaches hooks and lists their sources. counted reads the present counts of a slot. After an
-// error, the caller ends the sources that are listed. If the first hook could not be attached, no
-// source is listed, unless the hook has seen packets, because its interface went right after it was
-// attached: to find out, Add calls ended, which detaches it and waits until its program has ended.
-// Attaching takes some 10 ms. Meanwhile the reader and others go on, and wait only for the source
-// of a record that is not listed yet. Only one goroutine at a time may call it.
-func (r *Roster) Add(hooks []Hook, numbers []int, c Coming, counted func(slot int) (ProgramCounts, error), ended func([]Hook) error) (sources []int, err error) {
+// Add attaches hooks and lists their sources. After an error, the caller ends the sources that are
+// listed. If the first hook could not be attached, no source is listed, unless its programs have
+// seen packets, because the interface went right after they were attached. Attaching takes some 10
+// ms. Meanwhile the methods do not wait, except Tenant for a source that is not listed yet. Only
+// one goroutine at a time may call Add and Exchange.
+func (r *Roster) Add(hooks []Hook, numbers []int, c Origin) (sources []int, err error) {
 	r.adding.Lock()
 	defer r.adding.Unlock()
-	before, err := r.countsOf(hooks, numbers, counted)
+	before, err := r.countsOf(hooks, numbers)
 	if err != nil {
 		return nil, err
 	}
-	if err = AttachAll(hooks[:1]); err == nil {
+	if err = hooks[0].Attach(); err == nil {
 		err = AttachAll(hooks[1:])
-	} else if seen, failed := r.haveSeen(hooks[:1], numbers, before, counted, ended); !seen {
+	} else if seen, failed := r.endAndCompare(hooks[:1], numbers, before); !seen {
 		return nil, errors.Join(err, failed)
 	}
 	return r.listAll(hooks, numbers, c, before), err
 }
 
-// Exchange lists the sources of an attached hook after exchange has given it programs with another
-// number. After an error nothing is listed.
-func (r *Roster) Exchange(h Hook, number int, c Coming, counted func(slot int) (ProgramCounts, error), exchange func() error) (sources []int, err error) {
+// Exchange lists the new sources of an attached hook after exchange has replaced its programs by
+// those of another number. After an error no source is listed.
+func (r *Roster) Exchange(h Hook, number int, c Origin, exchange func() error) (sources []int, err error) {
 	r.adding.Lock()
 	defer r.adding.Unlock()
 	hooks, numbers := []Hook{h}, []int{number}
-	before, err := r.countsOf(hooks, numbers, counted)
+	before, err := r.countsOf(hooks, numbers)
 	if err == nil {
 		err = exchange()
 	}
@@ -215,10 +224,10 @@ func (r *Roster) Exchange(h Hook, number int, c Coming, counted func(slot int) (
 }
 
 // countsOf returns the present counts of the slots of hooks.
-func (r *Roster) countsOf(hooks []Hook, numbers []int, counted func(slot int) (ProgramCounts, error)) (counts []ProgramCounts, err error) {
+func (r *Roster) countsOf(hooks []Hook, numbers []int) (counts []ProgramCounts, err error) {
 	for i, h := range hooks {
 		for j := range h.Sources() {
-			a, err := counted(numbers[i]*r.perHook + j)
+			a, err := r.Programs.Counted(numbers[i]*r.perHook + j)
 			if err != nil {
 				return nil, err
 			}
@@ -229,7 +238,7 @@ func (r *Roster) countsOf(hooks []Hook, numbers []int, counted func(slot int) (P
 }
 
 // listAll lists the sources of hooks. before has the counts of their slots before they came.
-func (r *Roster) listAll(hooks []Hook, numbers []int, c Coming, before []ProgramCounts) (sources []int) {
+func (r *Roster) listAll(hooks []Hook, numbers []int, c Origin, before []ProgramCounts) (sources []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, h := range hooks {
@@ -243,7 +252,7 @@ func (r *Roster) listAll(hooks []Hook, numbers []int, c Coming, before []Program
 	return sources
 }
 
-// list gives a source an index, and its slot to the source. The caller holds mu.
+// list gives a source its index, and makes it the tenant of its slot. The caller holds mu.
 func (r *Roster) list(m *member) {
 	m.Came = int(r.come.Load()) + 1
 	if m.Place = len(r.all); len(r.vacant) > keptGone || len(r.all) == maxSources {
@@ -258,15 +267,15 @@ func (r *Roster) list(m *member) {
 	r.tenants[m.slot].Store(uint64(m.Came)<<32 | uint64(m.Place))
 }
 
-// haveSeen ends hooks, and reports whether their programs have seen packets. before has the counts
-// of their slots before they were attached.
-func (r *Roster) haveSeen(hooks []Hook, numbers []int, before []ProgramCounts, counted func(slot int) (ProgramCounts, error), ended func([]Hook) error) (bool, error) {
-	if err := ended(hooks); err != nil {
+// endAndCompare ends hooks, and reports whether their programs have seen packets. before has the
+// counts of their slots before they were attached.
+func (r *Roster) endAndCompare(hooks []Hook, numbers []int, before []ProgramCounts) (bool, error) {
+	if err := r.Programs.EndAll(hooks); err != nil {
 		return false, err
 	}
 	for i, h := range hooks {
 		for j := range h.Sources() {
-			now, err := counted(numbers[i]*r.perHook + j)
+			now, err := r.Programs.Counted(numbers[i]*r.perHook + j)
 			if err != nil || now.Seen != before[0].Seen {
 				return err == nil, err
 			}
@@ -276,7 +285,8 @@ func (r *Roster) haveSeen(hooks []Hook, numbers []int, before []ProgramCounts, c
 	return false, nil
 }
 
-// Ways describes how packets of some sources are captured, as lists of labels and modes.
+// Ways describes how packets of some sources are captured, for messages: "XDP native", or labels
+// such as "eth0@ingress".
 func (r *Roster) Ways(sources []int) string {
 	var ways []string
 	for _, i := range sources {

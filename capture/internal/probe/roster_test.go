@@ -35,9 +35,6 @@ func (s *seat) Sources() (sources []packet.Source) {
 	return sources
 }
 
-// noEnd ends seats, which need nothing for it.
-func noEnd([]Hook) error { return nil }
-
 func (s *seat) Attach() error {
 	if s.attaching != nil {
 		s.attaching()
@@ -48,7 +45,10 @@ func (s *seat) Attach() error {
 // slotCounters are what the programs have counted in each slot.
 type slotCounters map[int]ProgramCounts
 
-func (c slotCounters) read(slot int) (ProgramCounts, error) { return c[slot], nil }
+func (c slotCounters) Counted(slot int) (ProgramCounts, error) { return c[slot], nil }
+
+// EndAll has nothing to do for seats.
+func (c slotCounters) EndAll([]Hook) error { return nil }
 
 func (c slotCounters) add(slot int, seen, sent uint64) {
 	a := c[slot]
@@ -62,13 +62,14 @@ func TestRoster(t *testing.T) {
 	t.Parallel()
 	r := NewRoster(nil, 2, nil)
 	counts := make(slotCounters)
+	r.Programs = counts
 	come := func(want int, hooks ...Hook) (numbers, sources []int) {
 		t.Helper()
 		numbers, err := r.Reserve(hooks)
 		if err != nil || len(numbers) != len(hooks) || numbers[0] != want {
 			t.Fatalf("%d hooks have the numbers %d (%v), want %d and so on", len(hooks), numbers, err, want)
 		}
-		sources, err = r.Add(hooks, numbers, Coming{Arrival: 1}, counts.read, noEnd)
+		sources, err = r.Add(hooks, numbers, Origin{Arrival: 1})
 		testnet.Must(t, err)
 		return numbers, sources
 	}
@@ -85,29 +86,29 @@ func TestRoster(t *testing.T) {
 	}
 	counts.add(0, 10, 7)
 	counts.add(1, 5, 5)
-	if retired, err := r.Retire(0, 100, packet.Account{Captured: 7}, counts.read); retired || err != nil {
+	if retired, err := r.Retire(0, 100, packet.Account{Captured: 7}); retired || err != nil {
 		t.Errorf("retired: %v, %v: its program may still run", retired, err)
 	}
 	const gone = 50
 	r.Leave(sources, gone)
-	if retired, err := r.Retire(0, gone, packet.Account{Captured: 7}, counts.read); retired || err != nil {
+	if retired, err := r.Retire(0, gone, packet.Account{Captured: 7}); retired || err != nil {
 		t.Errorf("retired: %v, %v: not all its records were read", retired, err)
 	}
 	for _, i := range sources {
-		if retired, err := r.Retire(i, gone+1, packet.Account{Captured: counts[i].Sent}, counts.read); !retired || err != nil {
+		if retired, err := r.Retire(i, gone+1, packet.Account{Captured: counts[i].Sent}); !retired || err != nil {
 			t.Errorf("source %d: retired: %v, %v", i, retired, err)
 		}
 	}
 	equal(t, []int{0, 1, 2}, r.Gone(false))
-	equal(t, []int{0, 1, 2}, r.Departing())
-	if again := r.Departing(); again != nil {
+	equal(t, []int{0, 1, 2}, r.TakeDeparted())
+	if again := r.TakeDeparted(); again != nil {
 		t.Errorf("sources %d have gone again", again)
 	}
 	r.Free(first)
 	come(0, &seat{names: []string{"c"}})
 	counts.add(0, 100, 100)
 	counts.add(4, 3, 0)
-	all, err := r.Accounts(counts.read)
+	all, err := r.Accounts()
 	testnet.Must(t, err)
 	var got []string
 	for i, a := range all {
@@ -125,33 +126,34 @@ func TestRosterFailures(t *testing.T) {
 	t.Parallel()
 	r := NewRoster(nil, 1, nil)
 	counts := make(slotCounters)
+	r.Programs = counts
 	refused := errors.New("refused")
-	if sources, err := r.Add([]Hook{&seat{names: []string{"a"}, failed: refused}}, []int{0}, Coming{Arrival: 1}, counts.read, noEnd); !errors.Is(err, refused) || sources != nil {
+	if sources, err := r.Add([]Hook{&seat{names: []string{"a"}, failed: refused}}, []int{0}, Origin{Arrival: 1}); !errors.Is(err, refused) || sources != nil {
 		t.Errorf("sources %v, %v", sources, err)
 	}
 	if _, came := r.Tenant(0); came > 0 || len(r.Sources()) > 0 {
 		t.Errorf("sources %v", r.Sources())
 	}
-	sources, err := r.Add([]Hook{&seat{names: []string{"a"}}, &seat{names: []string{"b"}, failed: refused}}, []int{0, 1}, Coming{Arrival: 1}, counts.read, noEnd)
+	sources, err := r.Add([]Hook{&seat{names: []string{"a"}}, &seat{names: []string{"b"}, failed: refused}}, []int{0, 1}, Origin{Arrival: 1})
 	if !errors.Is(err, refused) || len(sources) != 2 {
 		t.Fatalf("sources %v, %v", sources, err)
 	}
 	r.Leave(sources, 1)
 	for _, i := range sources {
-		if retired, err := r.Retire(i, 2, packet.Account{}, counts.read); !retired || err != nil {
+		if retired, err := r.Retire(i, 2, packet.Account{}); !retired || err != nil {
 			t.Errorf("source %d: %v, %v", i, retired, err)
 		}
 	}
 	// One that goes right after its program was attached has seen packets, and its records come.
 	brief := &seat{names: []string{"brief"}, failed: refused, attaching: func() { counts.add(3, 2, 1) }}
-	if sources, err = r.Add([]Hook{brief}, []int{3}, Coming{Arrival: 1}, counts.read, noEnd); !errors.Is(err, refused) || len(sources) != 1 {
+	if sources, err = r.Add([]Hook{brief}, []int{3}, Origin{Arrival: 1}); !errors.Is(err, refused) || len(sources) != 1 {
 		t.Fatalf("sources %v, %v", sources, err)
 	}
 	if source, came := r.Tenant(3); came == 0 || source != sources[0] {
 		t.Errorf("its record is of source %d, %d", source, came)
 	}
 	r.Leave(sources, 1)
-	if retired, err := r.Retire(sources[0], 2, packet.Account{Captured: 1}, counts.read); !retired || err != nil {
+	if retired, err := r.Retire(sources[0], 2, packet.Account{Captured: 1}); !retired || err != nil {
 		t.Errorf("%v, %v", retired, err)
 	}
 }
@@ -162,10 +164,11 @@ func TestRosterUnread(t *testing.T) {
 	t.Parallel()
 	r := NewRoster(nil, 1, nil)
 	counts := make(slotCounters)
+	r.Programs = counts
 	l := NewLedger(2, 0)
 	var sources []int
 	for i := range 2 {
-		own, err := r.Add([]Hook{&seat{names: []string{"a"}}}, []int{i}, Coming{Arrival: 1}, counts.read, noEnd)
+		own, err := r.Add([]Hook{&seat{names: []string{"a"}}}, []int{i}, Origin{Arrival: 1})
 		testnet.Must(t, err)
 		sources = append(sources, own...)
 		counts.add(i, uint64(7+3*i), uint64(7+3*i))
@@ -175,10 +178,10 @@ func TestRosterUnread(t *testing.T) {
 	}
 	l.Reject(0) // it is of source 1, and names the other
 	l.Publish()
-	read := func() ([]ProgramCounts, error) { return r.Accounts(counts.read) }
+	read := func() ([]ProgramCounts, error) { return r.Accounts() }
 	r.Leave(sources, 1)
 	for _, i := range sources {
-		if retired, err := r.Retire(i, 2, l.Read(i), counts.read); !retired || err != nil {
+		if retired, err := r.Retire(i, 2, l.Published(i)); !retired || err != nil {
 			t.Errorf("source %d: %v, %v", i, retired, err)
 		}
 	}
@@ -204,12 +207,13 @@ func TestRosterDay(t *testing.T) {
 	const day, atOnce = 60_000, 10
 	r := NewRoster(nil, 1, nil)
 	counts := make(slotCounters)
+	r.Programs = counts
 	var sources, numbers []int
 	for i := range int64(day) {
 		hooks := []Hook{&seat{names: []string{"a"}}}
 		taken, err := r.Reserve(hooks)
 		testnet.Must(t, err)
-		own, err := r.Add(hooks, taken, Coming{Arrival: 1}, counts.read, noEnd)
+		own, err := r.Add(hooks, taken, Origin{Arrival: 1})
 		testnet.Must(t, err)
 		sources, numbers = append(sources, own...), append(numbers, taken...)
 		counts.add(taken[0], 1, 1)
@@ -218,7 +222,7 @@ func TestRosterDay(t *testing.T) {
 		}
 		r.Leave(sources[:1], i+1)
 		found := packet.Account{Captured: uint64(min(i%10, 1))} // of one in ten nothing is found
-		if retired, err := r.Retire(sources[0], i+2, found, counts.read); !retired || err != nil {
+		if retired, err := r.Retire(sources[0], i+2, found); !retired || err != nil {
 			t.Fatalf("source %d of %d stays: %v", sources[0], i+1, err)
 		}
 		r.Free(numbers[:1])
@@ -240,9 +244,9 @@ func TestRosterFull(t *testing.T) {
 		sources     int // of each hook
 		want        bool
 	}{
-		{"the last number", 0, maxComing - 1, 1, 1, true},
-		{"one number is left for two hooks", 0, maxComing - 1, 2, 1, false},
-		{"no number is left", 0, maxComing, 1, 1, false},
+		{"the last number", 0, maxHooks - 1, 1, 1, true},
+		{"one number is left for two hooks", 0, maxHooks - 1, 2, 1, false},
+		{"no number is left", 0, maxHooks, 1, 1, false},
 		{"the last sources", 65_531, 0, 4, 1, true},
 		{"a source too many", 65_531, 0, 5, 1, false},
 		{"the last sources, at entry and exit", 65_531, 0, 2, 2, true},
@@ -281,20 +285,21 @@ func TestRosterWhileAttaching(t *testing.T) {
 	t.Parallel()
 	r := NewRoster(nil, 1, nil)
 	counts := make(slotCounters)
+	r.Programs = counts
 	begun, goOn, found := make(chan struct{}), make(chan struct{}), make(chan int)
 	hooks := []Hook{&seat{names: []string{"a"}, attaching: func() { close(begun); <-goOn }}}
 	numbers, err := r.Reserve(hooks)
 	testnet.Must(t, err)
 	added := make(chan error)
 	go func() {
-		_, err := r.Add(hooks, numbers, Coming{Arrival: 1}, counts.read, noEnd)
+		_, err := r.Add(hooks, numbers, Origin{Arrival: 1})
 		added <- err
 	}()
 	<-begun
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
-		r.Accounts(counts.read)
+		r.Accounts()
 		r.Sources()
 		r.Gone(false)
 		r.Cards()

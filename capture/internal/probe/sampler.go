@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,26 +19,27 @@ import (
 
 // A Sampler loads the programs of bpf/sampler.c for a session, and holds the maps that they share.
 type Sampler struct {
-	Options  *Options
-	Rings    *ring.Set
-	spec     *ebpf.CollectionSpec
-	Maps     map[string]*ebpf.Map // by their names in bpf/sampler.c
-	barrier  barrier
-	flowSeed uint64 // random for each session, the same on all its interfaces
-	closes   bool   // there are tracers, which accept no new packets once their gates are closed
-	Stamping kernel.SamplerStamping
-	Arrival  uint32    // differs between interfaces that come one after the other
-	Stamps   string    // the meaning of HostLowprecStamp's stamps, in words; "" = another Stamp
-	polls    link.Link // the program that detects the end of a NAPI poll; nil = none
+	Options    *Options
+	Rings      *ring.Set
+	spec       *ebpf.CollectionSpec
+	Maps       map[string]*ebpf.Map // by their names in bpf/sampler.c
+	barrier    barrier
+	flowSeed   uint64 // random for each session, the same for all its interfaces
+	hasTracers bool   // a program is traced: see DrainTracers
+	Stamping   kernel.SamplerStamping
+	Arrival    uint32    // how many interfaces have come: see packet.Source
+	Stamps     string    // the accuracy of HostLowprecStamp's stamps, in words; "" = another Stamp
+	polls      link.Link // the program that detects the end of a NAPI poll; nil = none
 }
 
-// samplerSpec returns the programs and maps of the compiled bpf/sampler.c. A process reads them
+// samplerSpec returns the programs and maps of the compiled bpf/sampler.c. A process decodes them
 // once, because that takes some 10 ms. Each session changes a copy.
 var samplerSpec = sync.OnceValues(kernel.LoadSampler)
 
-// New creates the maps for a session with these sources, and with arrays of so many slots
-// and hooks. It takes over the rings.
-func New(o *Options, sources []packet.Source, slots, hooks int, rings *ring.Set) (*Sampler, error) {
+// New creates the maps for the sources of a roster, which then reads their counts from them. It
+// takes over the rings.
+func New(o *Options, roster *Roster, rings *ring.Set) (*Sampler, error) {
+	slots, hooks := roster.Arrays()
 	if most := int(kernel.SamplerLimitMAX_HOOKS); hooks > most {
 		return nil, fmt.Errorf("capture at %d interfaces and programs: must be at most %d", hooks, most)
 	}
@@ -62,11 +62,11 @@ func New(o *Options, sources []packet.Source, slots, hooks int, rings *ring.Set)
 		spec.Maps[kernel.SamplerMapFlows].MaxEntries = 1 // it is not used, and would be large
 	}
 	if !o.Fragments {
-		spec.Maps[kernel.SamplerMapDatagrams].MaxEntries = 1 // likewise
+		spec.Maps[kernel.SamplerMapDatagrams].MaxEntries = 1 // the same
 	}
 	o.fitImages(spec.Maps[kernel.SamplerMapImages])
 	// An interface that comes later may run a program, which is then traced.
-	fragments := o.Comes && o.Direction != packet.Out || slices.ContainsFunc(sources, func(s packet.Source) bool { return s.InFragments() })
+	fragments := o.SourcesChange && o.Direction != packet.Out || roster.Has((*packet.Source).InFragments)
 	if err := rings.Prepare(spec, fragments); err != nil {
 		return nil, errors.Join(err, rings.Close())
 	}
@@ -79,11 +79,12 @@ func New(o *Options, sources []packet.Source, slots, hooks int, rings *ring.Set)
 	if err := k.ChooseStamping(); err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
+	roster.Programs = k
 	return k, nil
 }
 
-// makeMaps creates every map except those that each program has of its own: its constants, and its
-// scratch.
+// makeMaps creates the maps that the programs share: all but those of constants and of scratch
+// memory.
 func (k *Sampler) makeMaps() error {
 	for name, spec := range k.spec.Maps {
 		if name == ".rodata" || name == kernel.SamplerMapScratches {
@@ -202,7 +203,7 @@ func (k *Sampler) SetRate(oneIn uint32) error {
 // kernel then skips fexit for packets that are in the program, so there would be more entries than
 // exits.
 func (k *Sampler) DrainTracers() error {
-	if !k.closes {
+	if !k.hasTracers {
 		return nil
 	}
 	for hook := range k.Maps[kernel.SamplerMapGates].MaxEntries() {
@@ -213,7 +214,7 @@ func (k *Sampler) DrainTracers() error {
 	return k.barrier.Wait()
 }
 
-// setGate decides which packets of a traced program a hook takes in.
+// setGate sets which packets of a traced program a hook accepts.
 func (k *Sampler) setGate(hook uint32, to kernel.SamplerGate) error {
 	if err := k.Maps[kernel.SamplerMapGates].Put(hook, uint32(to)); err != nil {
 		return fmt.Errorf("choose the packets of a traced program: %w", err)

@@ -1,10 +1,8 @@
 package probe
 
-import (
-	"fmt"
-)
+import "fmt"
 
-// Arrays returns how many elements the programs' arrays by slot and by hook have.
+// Arrays returns the lengths of the programs' arrays: those by slot, and those by number of a hook.
 func (r *Roster) Arrays() (slots, hooks int) {
 	if r.perHook == 0 {
 		return len(r.all), r.hooks
@@ -19,9 +17,9 @@ func (r *Roster) UsedSlots() int {
 	return r.used
 }
 
-// Tenant returns the index of the source that has a slot, and how many sources had come with it. A
-// program may send records before its source is listed, so it waits for that. came is 0 if no
-// source has the slot.
+// Tenant returns the index of the source that has a slot, and its Source.Came. A program may send
+// records before Add has listed its source: Tenant waits for that. came is 0 if no source has the
+// slot.
 func (r *Roster) Tenant(slot int) (source, came int) {
 	if slot >= len(r.tenants) {
 		return 0, 0
@@ -43,15 +41,16 @@ func (r *Roster) Slots(number int) (slots []int) {
 	return slots
 }
 
-// NoteLost records the losses of the programs that had a slot, on each CPU. All of them have ended.
-func (r *Roster) NoteLost(slot int, byCPU []uint64) {
+// RecordLost records how many packets the programs that had a slot have lost on each CPU. All of
+// them have ended.
+func (r *Roster) RecordLost(slot int, byCPU []uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lost[slot] = byCPU
 }
 
-// LostBefore calls do for the sources that have come after so many others, with the losses in their
-// slots on each CPU before they came.
+// LostBefore calls do for each source that has come after the first `come` ones: with its slot, and
+// how many packets the programs that had the slot before have lost on each CPU.
 func (r *Roster) LostBefore(come int, do func(slot int, byCPU []uint64)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -63,7 +63,7 @@ func StampTypes(name string) ([]Stamp, error) {
 	}
 	types := []Stamp{HostStamp, HostLowprecStamp}
 	for _, s := range []Stamp{AdapterStamp, AdapterUnsyncedStamp} {
-		if o := (Options{Stamp: s}); o.lacksStamps(Point{Interface: ifi}) == nil {
+		if o := (Options{Stamp: s}); o.whyNoStamps(Point{Interface: ifi}) == nil {
 			types = append(types, s)
 		}
 	}
@@ -76,7 +76,7 @@ type CardStamps struct {
 	Kind     Stamp
 	notice   func(error)
 	Clock    *machine.CardClock // nil without AdapterStamp
-	failed   bool               // a comparison with the system's clock failed, and a notice was given
+	failed   bool               // a notice was given that a comparison with the system's clock failed
 	stamping *xdp.Stamping      // nil if the card stamped all packets already, or cannot do so
 }
 
@@ -122,14 +122,14 @@ func (c *CardStamps) Close() error {
 	return c.Clock.Close()
 }
 
-// farStamp is how far the card's stamp may be from the host's, in ns. A stamp farther away is not
-// used: the clock was set since it was last compared, or the driver's value is not a time.
+// farStamp is the largest difference of the card's stamp to the host's, in ns. A stamp farther away
+// is not used: the clock was set since it was last compared, or the driver's value is not a time.
 const farStamp = int64(time.Second)
 
-// at returns the stamp of a packet from the card's raw stamp, or 0 if that cannot be used. host is
-// the packet's time by the host's clock, and offset the difference of that clock to
-// CLOCK_MONOTONIC.
-func (c *CardStamps) at(card uint64, host, offset int64) int64 {
+// convert returns the stamp of a packet from the card's raw stamp, or 0 if that cannot be used.
+// host is the packet's time by the host's clock, and offset the difference of that clock to
+// CLOCK_MONOTONIC, both in ns.
+func (c *CardStamps) convert(card uint64, host, offset int64) int64 {
 	switch {
 	case card == 0 || card > math.MaxInt64:
 		return 0
@@ -151,8 +151,8 @@ func (c *Card) Clock() *machine.CardClock {
 	return c.Stamps.Clock
 }
 
-// HasSet reports whether the session made the card stamp packets.
-func (c *Card) HasSet() bool { return c.Stamps != nil && c.Stamps.stamping != nil }
+// IsStamping reports whether the session made the card stamp packets.
+func (c *Card) IsStamping() bool { return c.Stamps != nil && c.Stamps.stamping != nil }
 
 // MeasureClocks compares the cards' clocks with the system's.
 func MeasureClocks(cards []Card, notice func(error)) {
@@ -168,13 +168,13 @@ func MeasureClocks(cards []Card, notice func(error)) {
 	}
 }
 
-// ChooseStamping finds out how seldom the programs can read the clock if packets need no exact
+// ChooseStamping chooses how seldom the programs read the clock if packets need no exact host's
 // time. It is called before the programs are loaded.
 func (k *Sampler) ChooseStamping() error {
 	switch {
 	case k.Options.Stamp == HostLowprecStamp:
 		return k.chooseLowprec()
-	case k.Options.Stamp.IsCards() && k.Rings.ShowsPolls() && k.followPolls() == nil:
+	case k.Options.Stamp.IsCards() && k.Rings.ShowsPolls() && k.attachEndPoll() == nil:
 		k.Stamping = kernel.SamplerStampingEVERY_UNSTAMPED
 	}
 	return nil
@@ -191,7 +191,7 @@ func (k *Sampler) chooseLowprec() error {
 		k.Rings.UseTicks()
 		return nil // perf's rings cannot show the stamp of the current poll
 	}
-	if err := k.followPolls(); err != nil {
+	if err := k.attachEndPoll(); err != nil {
 		k.Options.Notice(fmt.Errorf("time stamps of the type %v have the resolution of the kernel's clock tick, %v, because the end of a poll is not known: %w", HostLowprecStamp, tick, err))
 		k.Rings.UseTicks()
 		return nil
@@ -201,8 +201,8 @@ func (k *Sampler) chooseLowprec() error {
 	return nil
 }
 
-// followPolls attaches the program that marks in the rings when a NAPI poll ends.
-func (k *Sampler) followPolls() error {
+// attachEndPoll attaches the program that marks in the rings when a NAPI poll ends.
+func (k *Sampler) attachEndPoll() error {
 	p, err := k.Load(Loading{Name: kernel.SamplerProgXdpcapEndPoll})
 	if err == nil {
 		defer p.Close()

@@ -20,9 +20,9 @@ type traceTarget struct {
 	places []tc.Running // where it runs at tc of the interface; nil if it runs at XDP, or elsewhere
 }
 
-// targets opens the programs that Options.Targets choose at an interface: XDP programs, programs at
-// tc, and functions of programs that these reach by tail calls. It looks for a name in this order:
-// a program at tc is only found if no XDP program has its name.
+// targets opens the programs that Options.Targets choose at an interface. A selector names an XDP
+// program or, if no XDP program has the name, a program at tc or, if none has it, a program that
+// one of these reaches by tail calls.
 func (o *Options) targets(ifi xdp.Interface) (all []traceTarget, err error) {
 	defer func() {
 		if err != nil {
@@ -32,9 +32,8 @@ func (o *Options) targets(ifi xdp.Interface) (all []traceTarget, err error) {
 			all = nil
 		}
 	}()
-	atXDP := o.Targets // the selectors of XDP programs
+	var atXDP []string // the selectors of XDP programs; nil = the one that runs
 	if len(o.Targets) > 0 {
-		atXDP = nil
 		f, err := newFinder(ifi)
 		if err != nil {
 			return nil, err
@@ -66,7 +65,7 @@ type finder struct {
 	ifi     xdp.Interface
 	running []xdp.Program // at XDP
 	atTC    []tc.Running
-	listed  bool // atTC is known
+	listed  bool // list was called
 }
 
 func newFinder(ifi xdp.Interface) (f *finder, err error) {
@@ -75,7 +74,7 @@ func newFinder(ifi xdp.Interface) (f *finder, err error) {
 	return f, err
 }
 
-// list finds out what runs at tc.
+// list reads which programs run at tc.
 func (f *finder) list() (err error) {
 	if !f.listed {
 		f.atTC, err = tc.Programs(f.ifi)

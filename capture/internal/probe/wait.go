@@ -12,8 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
-// AwaitsExits reports whether packets of a traced program wait for their exits: their entries are
-// chosen by what is known only there, or they are chosen by the program's reason.
+// AwaitsExits reports whether packets of a traced program wait for their exits: either entries are
+// recorded and chosen by facts of the exit, or packets are chosen by the program's reason.
 func (o *Options) AwaitsExits() bool {
 	return o.choosesReasons() || o.recordsEntries() && (len(o.Verdicts)+len(o.TCVerdicts) > 0 || o.SlowerThan > 0 || o.SampleVerdicts != nil)
 }
@@ -50,8 +50,8 @@ func reasonConstants[R ~uint32](reasons []R) Constants {
 	return Constants{kernel.SamplerVarReasons: list, kernel.SamplerVarReasonCount: uint32(len(reasons))}
 }
 
-// checkCount refuses more reasons than the programs can compare.
-func checkCount(reasons int) error {
+// checkReasonCount refuses more reasons than the programs can compare.
+func checkReasonCount(reasons int) error {
 	if reasons > maxReasons {
 		return fmt.Errorf("%d reasons to keep: must be at most %d", reasons, maxReasons)
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
-// This file has rings for tests, also for those of other packages. No program writes to them.
+// This file has rings for the tests of this and other packages. No program writes to them.
 
-// NewRecord returns the record of a packet, as a program sends it, with a stamp in CLOCK_MONOTONIC
-// ns.
+// NewRecord returns the record of a packet as a program sends it. ns is its stamp, in
+// CLOCK_MONOTONIC.
 func NewRecord(data []byte, ns uint64) Record {
 	return Record{
 		Cookie: uint16(kernel.SamplerLimitCOOKIE),
@@ -31,12 +31,12 @@ func (r Record) Raw(data []byte) []byte {
 	return append(head[:], data...)
 }
 
-// Lists is a transport whose rings are given: the first search for rings finds Looks[0], the next
+// Lists is a transport with prepared results: the first search for rings finds Looks[0], the next
 // one Looks[1].
 type Lists struct {
 	Looks  []Look
 	Number uint32 // the result of ringOf for every CPU
-	Refuse int    // the next so many calls of Open fail with Err
+	Refuse int    // how many calls of Open will fail, with Err
 	Err    error
 }
 
@@ -81,9 +81,9 @@ type List struct {
 	Gone    bool // its CPU went offline
 	Closed  bool
 
-	// Armed, if not nil, is called whenever the ring is armed. record is the argument of Set.Arm.
-	// It returns true if a record came at that moment, for which the ring will not become readable.
-	Armed func(record bool) (missed bool)
+	// Armed, if not nil, is called whenever the ring is armed, with the argument of Set.Arm. It
+	// returns true if a record came at that moment, which will not make the ring readable.
+	Armed func(atRecord bool) (missed bool)
 }
 
 func (r *List) complete(now int64) int64 { return now - int64(SettleTime) }
@@ -138,7 +138,8 @@ type Memory struct {
 	perf     []*fakePerf
 }
 
-// NewMemory returns empty rings of a size in bytes: so many shared ones, and so many of perf's.
+// NewMemory returns empty rings of `size` bytes. shared and perf are how many there are of each
+// kind.
 func NewMemory(size, shared, perf int) *Memory {
 	m := &Memory{Set: new(Set)}
 	for range shared {
@@ -152,8 +153,8 @@ func NewMemory(size, shared, perf int) *Memory {
 	return m
 }
 
-// Put writes a record into a ring, of which the shared ones are the first. It returns false if
-// there is no room.
+// Put writes a record into a ring. The shared rings have the first numbers, and perf's the next. It
+// returns false if there is no room.
 func (m *Memory) Put(ring int, r Record, data []byte) bool {
 	if ring < len(m.programs) {
 		return m.programs[ring].sample(r, data)
@@ -161,7 +162,8 @@ func (m *Memory) Put(ring int, r Record, data []byte) bool {
 	return m.perf[ring-len(m.programs)].sample(r, data)
 }
 
-// Rewind makes all records that were put available again. Call it first before any record is read.
+// Rewind makes all records that were put available again. The first call must come before any
+// record is read.
 func (m *Memory) Rewind() {
 	for _, k := range m.programs { // perf's rings are only read
 		if k.full == nil {
@@ -182,12 +184,12 @@ func (m *Memory) Rewind() {
 	m.Gather(math.MaxUint64)
 }
 
-// A fakeProgram is the other side of a shared ring: it writes records as bpf/sampler.c does.
+// A fakeProgram writes records into a shared ring, as bpf/sampler.c does.
 type fakeProgram struct {
 	shared *kernel.SamplerRing
 	data   []byte
 	size   uint64
-	full   []byte // see Rewind
+	full   []byte // the records as they were put, for Rewind; nil before its first call
 }
 
 // newFakeProgram returns a fakeProgram and a cursor on its ring.
@@ -198,7 +200,7 @@ func newFakeProgram(size int) (*fakeProgram, *cursor) {
 	return &fakeProgram{shared: r.shared, data: r.data, size: r.size}, newCursor(r)
 }
 
-// put writes a record, or reports false where there is no room.
+// put writes a record. It returns false if there is no room.
 func (k *fakeProgram) put(record []byte) bool {
 	padded := uint64(len(record)+7) &^ 7
 	if k.shared.Head+padded-k.shared.Tail > k.size {
@@ -223,7 +225,7 @@ func newFakePerf(size int) (*fakePerf, *cursor) {
 	return k, newCursor(newPerfRing(&k.meta, k.data))
 }
 
-// put writes one perf record, or reports false where there is no room.
+// put writes one perf record. It returns false if there is no room.
 func (k *fakePerf) put(kind uint32, payload []byte) bool {
 	size := perfHeaderSize + len(payload)
 	if size%8 != 0 {
@@ -257,7 +259,7 @@ func rawSample(r Record, data []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(rec))), rec...)
 }
 
-// AddKind registers a kind of transport, whose rings have at most MinSize bytes. remove unregisters
+// AddKind registers a kind of transport whose rings have at most MinSize bytes; remove unregisters
 // it.
 func AddKind(name, about string, maxSnapLen int, lists *Lists, fit func(*Options) error) (added Transport, remove func()) {
 	before := transportKinds

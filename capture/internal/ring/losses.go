@@ -5,11 +5,12 @@ import (
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
-// Losses keeps the number of lost packets in the last record of each CPU and slot. The numbers do
-// not belong to a ring, because a CPU may have several rings, at once or one after the other.
+// Losses converts the programs' running counts of lost packets into the losses since the packet
+// before. It keeps the last count of each CPU and slot. The counts do not belong to a ring, because
+// a CPU may have several rings, at once or one after the other.
 type Losses struct {
-	Slots int // length of the programs' arrays
-	byCPU [][]uint64
+	Slots int        // length of the programs' arrays
+	byCPU [][]uint64 // by CPU and slot: the count in the last record
 }
 
 // Since returns how many packets of a slot were lost on a packet's CPU since the slot's previous
@@ -22,12 +23,12 @@ func (l *Losses) Since(slot uint16, f *packet.Facts) uint64 {
 	}
 	last := &l.byCPU[cpu][slot]
 	before := *last
-	*last = max(before, f.Dropped) // less than before only in a damaged record
+	*last = max(before, f.Dropped) // f.Dropped is less than before only in a damaged record
 	return *last - before
 }
 
-// Begin sets the counts of a slot to those at the moment when its present source came, one for each
-// CPU. The packets until then were lost by the slot's earlier sources.
+// Begin sets the counts of a slot when a new source gets it: byCPU are the packets that the slot's
+// earlier sources had lost on each CPU.
 func (l *Losses) Begin(slot int, byCPU []uint64) {
 	for cpu, lost := range byCPU {
 		if lost > 0 {

@@ -15,12 +15,12 @@ type cursor struct {
 	group uint64 // the last group with packets of the ring
 }
 
-// GroupSize is how many packets are handed on at a time. It is small, so that their facts, and the
+// GroupSize is how many packets are passed on at a time. It is small, so that their facts, and the
 // bytes of short packets, stay in the CPU's fastest cache.
 const GroupSize = 32
 
-// groupBytes limits roughly how many bytes of a ring a group has, so that all passes over a group
-// find it in that cache.
+// groupBytes is about how many bytes of a ring a group has at most, so that every pass over the
+// group finds them in that cache.
 const groupBytes = 2048
 
 // newCursor returns a cursor before the first record of a ring.
@@ -31,8 +31,8 @@ func (s *Set) IsReady() bool { return len(s.order) > 0 && s.order[0].stamp <= s.
 
 // Next fills a slice with the oldest packets whose position in the sequence is final, and returns
 // how many there are: at least one if IsReady. They are as the programs sent them, with
-// CLOCK_MONOTONIC stamps, and stay valid until the next call. A damaged record has no position, and
-// comes as soon as the reader finds it.
+// CLOCK_MONOTONIC stamps, and stay valid until the next call. A damaged record has no position: it
+// is returned as soon as it is found.
 func (s *Set) Next(packets []packet.Packet) (n int) {
 	s.group++
 	for n < len(packets) && s.IsReady() {
@@ -62,7 +62,7 @@ func (s *Set) Next(packets []packet.Packet) (n int) {
 	return n
 }
 
-// Gather looks for new records in the rings. The order is final up to a stamp.
+// Gather looks for new records in the rings. The order is final up to the stamp `horizon`.
 func (s *Set) Gather(horizon uint64) {
 	s.horizon = horizon
 	fullest := math.Float64frombits(s.fullest.Load())
@@ -95,9 +95,9 @@ func (s *Set) Release() {
 	}
 }
 
-// Complete returns the stamp up to which the order will be final after the next gather. now and the
+// Complete returns the stamp up to which the order will be final after the next Gather. now and the
 // stamp are in CLOCK_MONOTONIC ns. A ring in which a record is being written holds the other rings
-// back, but not when they fill up: they would lose packets.
+// back, unless one of them is more than half full: it would lose packets.
 func (s *Set) Complete(now int64) int64 {
 	until, isCrowded := now-int64(promptTime), false
 	for _, c := range s.cursors {
@@ -107,9 +107,9 @@ func (s *Set) Complete(now int64) int64 {
 	if isCrowded {
 		until = max(until, now-int64(SettleTime))
 	}
-	s.known = max(s.known, s.ticks.before(until))
-	s.young = min(time.Duration(now-s.known), SettleTime)
-	return s.known
+	s.complete = max(s.complete, s.ticks.before(until))
+	s.young = min(time.Duration(now-s.complete), SettleTime)
+	return s.complete
 }
 
 // An order is a heap of the cursors that have a record, by the record's time stamp: the oldest
@@ -118,7 +118,8 @@ type order []*cursor
 
 func (o order) less(i, j int) bool { return o[i].stamp < o[j].stamp }
 
-// second is the stamp of the oldest record among the other cursors. It needs at least two cursors.
+// second is the stamp of the oldest record besides that of the first cursor. There must be at least
+// two cursors.
 func (o order) second() uint64 {
 	if len(o) > 2 && o.less(2, 1) {
 		return o[2].stamp

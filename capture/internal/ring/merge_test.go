@@ -124,7 +124,7 @@ func TestMergePrompt(t *testing.T) {
 	if got := now - m.Complete(now); got != int64(SettleTime) {
 		t.Errorf("with a ring of perf's alone %v are waited for, want %v", time.Duration(got), SettleTime)
 	}
-	onPerf.ring.(*perfRing).isShown = true
+	onPerf.ring.(*perfRing).hasShared = true
 	if got := now - m.Complete(now); got != int64(promptTime) {
 		t.Errorf("with a ring of perf's that is shown %v are waited for, want %v", time.Duration(got), promptTime)
 	}

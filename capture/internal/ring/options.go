@@ -32,7 +32,7 @@ type Options struct {
 	Size          int         // of each CPU's ring, in bytes; 0 = the default
 	Immediate     bool        // the ring becomes readable at each packet
 	Interruptible bool        // packets may interrupt a program while it writes to a ring
-	Notice        func(error) // gets facts that a user should know; nil = not needed
+	Notice        func(error) // as in capture.Options; nil = none
 }
 
 func (r *Options) notice(err error) {
@@ -52,7 +52,7 @@ func (r *Options) Fit() error {
 	return r.Transport.kind().fit(r)
 }
 
-// A ringMemory is the memory that the rings of a transport take, and the memory that there is.
+// A ringMemory is how much memory the rings of a transport take, and how much is available.
 type ringMemory struct {
 	cpus      int                // CPUs that have a ring
 	each      func(size int) int // memory in bytes of a ring with `size` bytes for records
@@ -72,8 +72,8 @@ func (m ringMemory) affordable(size int) int {
 }
 
 // fitInto fills in the size of each CPU's ring, a power of two of pages. All rings together may
-// take a quarter of the available memory, because they keep it while the session lasts. A default
-// size is lowered to that, with the error smaller.
+// take a quarter of the available memory, because they keep it while the session lasts. If the
+// default size takes more, it is lowered; `smaller` is then the reason, for a notice.
 func (r *Options) fitInto(m ringMemory) (smaller, err error) {
 	asked := r.Size
 	if asked == 0 {
@@ -93,8 +93,8 @@ func (r *Options) fitInto(m ringMemory) (smaller, err error) {
 	return smaller, nil
 }
 
-// Enough returns how large each ring must be for this many more packets of this size, or 0 if that
-// is not possible.
+// Enough returns how large each ring must be to hold this many more packets of this size, in bytes;
+// 0 = that is not possible.
 func (r *Options) Enough(size int, packets uint64) int {
 	const around = 16 // bytes that a transport adds to a record, at most
 	need := uint64(r.Size) + packets*uint64(recordSize+size+around)

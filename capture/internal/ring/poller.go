@@ -8,13 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A poller sleeps until a descriptor is readable. Its methods belong to one goroutine, except Wake.
+// A poller waits until one of several descriptors is readable. Its methods belong to one goroutine,
+// except Wake.
 type poller struct {
 	epoll int
 	event int // an eventfd that Wake writes to
 }
 
-// newPoller returns a poller of no rings.
+// newPoller returns a poller without rings.
 func newPoller() (*poller, error) {
 	p := &poller{epoll: -1, event: -1}
 	if err := p.open(); err != nil {
@@ -39,7 +40,7 @@ func (p *poller) Add(fd int) error {
 	if fd < 0 {
 		return nil
 	}
-	// Edge-triggered, because the eventfd is never read: one call of Wake ends one Wait.
+	// Edge-triggered: the eventfd is never read, and each call of Wake ends only one Wait.
 	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)}
 	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
 		return fmt.Errorf("add a ring to the epoll instance: %w", err)

@@ -17,8 +17,9 @@ type Record struct {
 	packet.Facts
 	unused uint32
 
-	// The packet's bytes follow in memory. RestoreTag puts a stripped VLAN tag back into them. Then
-	// these two fields are overwritten by bytes of the packet.
+	// TagProtocol and Tag are the VLAN tag that was stripped from the packet; 0 = none. The
+	// packet's bytes follow them in memory: RestoreTag, which puts the tag back, overwrites both
+	// fields.
 	TagProtocol, Tag uint16
 }
 
@@ -33,7 +34,7 @@ func recordOf(f *packet.Facts) *Record {
 	return (*Record)(unsafe.Add(unsafe.Pointer(f), -int(unsafe.Offsetof(Record{}.Facts))))
 }
 
-// isSent reports whether a program can have sent this record, judging only by itself.
+// isSent reports whether a program can have sent this record, by its cookie and its lengths.
 func (r *Record) isSent() bool {
 	return r.Cookie == uint16(kernel.SamplerLimitCOOKIE) && r.Length <= uint32(MaxSnapLen) && r.Length <= r.WireLen
 }
@@ -46,8 +47,8 @@ func (r *Record) stamp() uint64 {
 	return uint64(r.Time)
 }
 
-// decode makes p the packet of the record in raw, without copying. If no program can have sent the
-// record, p has no Data; if it is too short, p has no Facts either.
+// decode makes p the packet of the record in raw, without copying it. If no program can have sent
+// the record, p has no Data; if raw is shorter than a record, p has no Facts either.
 func decode(p *packet.Packet, raw []byte) {
 	*p = packet.Packet{}
 	if len(raw) < recordSize {
@@ -61,14 +62,14 @@ func decode(p *packet.Packet, raw []byte) {
 		return
 	}
 	end := recordSize + int(r.Length)
-	if uint(len(raw)-end) >= maxPadding { // true also if the difference is negative
+	if uint(len(raw)-end) >= maxPadding { // a negative difference is a large uint
 		return
 	}
 	p.Data = raw[recordSize:end]
 }
 
-// isTagBeside reports whether RestoreTag will write into the record.
-func (r *Record) isTagBeside() bool { return r.TagProtocol != 0 }
+// hasTag reports whether a VLAN tag was stripped. RestoreTag then writes into the record.
+func (r *Record) hasTag() bool { return r.TagProtocol != 0 }
 
 // RestoreTag puts a VLAN tag that was stripped back after the MAC addresses, and truncates the
 // packet to snapLen bytes again. The tag is in the record, right before the addresses; the
@@ -76,7 +77,7 @@ func (r *Record) isTagBeside() bool { return r.TagProtocol != 0 }
 func RestoreTag(p *packet.Packet, snapLen int) {
 	const macs = 12
 	r := recordOf(p.Facts)
-	if !r.isTagBeside() {
+	if !r.hasTag() {
 		return
 	}
 	p.WireLen += uint32(tagSize)

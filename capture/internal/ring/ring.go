@@ -14,18 +14,18 @@ import (
 // rings and ringOf. After an error only close is called.
 type transport interface {
 	// prepare sets the sizes of the transport's maps, and the constants that the programs need,
-	// before anything is created. fragments reports whether there may be programs that cannot copy
-	// all packets by themselves: see Source.InFragments.
+	// before maps and programs are created. fragments reports whether a program may be unable to
+	// copy all packets: see Source.InFragments.
 	prepare(spec *ebpf.CollectionSpec, fragments bool) error
 	// open gets the created maps.
 	open(maps map[string]*ebpf.Map) error
-	// rings creates a ring for every CPU that is online and has no ring, and hands it to the
-	// programs. It is called when the session opens, and by the reader about once a second, because
-	// CPUs may come online. The caller closes the returned rings, even if there is an error. An
-	// error is about one CPU: the next call continues with the others.
+	// rings creates a ring for every CPU that is online and has no ring, and makes the programs use
+	// it. It is called when the session opens, and by the reader about once a second, because CPUs
+	// may come online. The caller closes the returned rings, even after an error. An error is about
+	// one CPU: the next call continues with the others.
 	rings() ([]ring, error)
-	// ringOf returns a number for the ring that the programs use on a CPU. Each ring that the CPU
-	// has had has another number; 0 = no ring. Any goroutine may call it once open has returned.
+	// ringOf returns the number of the ring that the programs use on a CPU. A CPU that gets another
+	// ring gets another number; 0 = no ring. Any goroutine may call it once open has returned.
 	ringOf(cpu int) uint32
 	// close releases the resources that the rings share. It is called after the rings are closed.
 	close() error
@@ -33,24 +33,23 @@ type transport interface {
 
 type newTransport func(r Options) transport
 
-// How far the records of a ring are complete.
+// The ages at which the order of records is final. A program may be delayed between taking its time
+// stamp and sending its record, so younger records are held back until older ones of other CPUs
+// have arrived.
 const (
-	// A program may be delayed between taking its time stamp and sending its record. A record is
-	// handed over only when it is older than this, so that earlier records of other CPUs have
-	// arrived. A packet that was delayed longer gets the time of the previous packet of the
-	// session.
+	// SettleTime is the age for rings that do not show whether a record is being written. A packet
+	// that was delayed longer gets the time of the previous packet of the session.
 	SettleTime = time.Millisecond
-	// TransportRing shows when no record is being written. Then only records younger than this are
-	// held back. It is longer than a CPU needs to make its stores visible to others, and than the
-	// clocks of CPUs differ.
+	// promptTime is the age if the ring shows that no record is being written. It is longer than a
+	// CPU needs to make its stores visible to others, and than the clocks of CPUs differ.
 	promptTime = 10 * time.Microsecond
-	// Where a ring shows that a record is being written, younger records are held back at most this
-	// long: a hypervisor may take the CPU away from a program for that time.
+	// holdTime is the age if the ring shows that a record is being written: a hypervisor may take
+	// the CPU away from the program for that time.
 	holdTime = 250 * time.Millisecond
 )
 
-// A ring holds the records of one CPU, and is read by one goroutine. The kernel writes after the
-// last record. refill finds the new records, and next walks along them, many records at a time.
+// A ring has the records of one CPU, and is read by one goroutine. refill finds the records that
+// were written since the last call, and next returns many of them at a time.
 type ring interface {
 	// complete returns the stamp up to which the next refill will find all records. now is the time
 	// of the call; both are in CLOCK_MONOTONIC ns.
@@ -59,27 +58,27 @@ type ring interface {
 	filled() float64
 	// isHalfFull reports whether more than half of the ring was in use at the last refill.
 	isHalfFull() bool
-	// refill finds the records that the kernel has written since the last call.
+	// refill finds the records that were written since the last call.
 	refill()
 	// stamp returns the stamp of the next record, in CLOCK_MONOTONIC ns; false if there is none. A
 	// record that no program can have sent has the stamp 0.
 	stamp() (ns uint64, ok bool)
-	// begin begins a group. If next has returned many records since the last release, begin lets
+	// begin begins a group. If the records that next has returned take much of the ring, begin lets
 	// the kernel overwrite them.
 	begin()
-	// next decodes the next records into the elements of a slice while their stamps are not after
-	// until. It returns how many, and the results of stamp for the record after them. They refer to
-	// memory of the ring, in which their Facts may be changed, and stay valid until begin or
-	// release is called. A record that no program can have sent has no Data. Once the group has
-	// many bytes, next returns no more records.
+	// next decodes the next records whose stamps are not after until, and returns how many, and the
+	// results of stamp for the record after them. The packets refer to memory of the ring, in which
+	// their Facts may be changed, and stay valid until begin or release is called. A record that no
+	// program can have sent has no Data. A group has at most about groupBytes bytes of a ring:
+	// after these, next returns no more records.
 	next(packets []packet.Packet, until uint64) (n int, stamp uint64, ok bool)
 	// release lets the kernel overwrite all records that next has returned.
 	release()
 	// arm makes the ring readable later: when it fills up or, if at is onRecord and the kind of
 	// ring supports that, at the next record. It returns the alarm that the reader can rely on.
 	arm(at alarm) alarm
-	// fd is readable when the alarm of arm has come. It is -1 if another ring's fd stands for this
-	// one, too, or if there is none.
+	// fd becomes readable at the alarm of arm. It is -1 if another ring has the fd for both, or if
+	// there is none.
 	fd() int
 	// isGone reports whether the kernel has stopped writing, because the CPU went offline.
 	isGone() bool
@@ -90,21 +89,20 @@ type ring interface {
 type alarm int
 
 const (
-	never    alarm = iota // perhaps only when it is full
+	never    alarm = iota // none: the ring may become full before it becomes readable
 	unsure                // at the next record, but a record that comes while arm runs may be missed
 	onPart                // when one of ringParts parts is filled
 	onRecord              // at the next record
 )
 
-// ringParts is into how many parts a ring is divided: it becomes readable when one of them is
-// filled.
+// ringParts is the number of parts of a ring: it becomes readable when another part is filled.
 const ringParts = 4
 
-// A walk is a reader's position in a ring. The kernel writes records between tail and head, both
-// counted in bytes since the beginning and never wrapped; moving the tail frees them.
+// A walk is the reader's position in a ring. The records are between tail and head. Positions are
+// bytes since the beginning of the session, and do not wrap around. Moving the tail frees records.
 type walk struct {
 	size  uint64  // bytes of the ring
-	freed *uint64 // where the kernel sees the tail
+	freed *uint64 // the copy of tail that the kernel reads
 
 	limit uint64 // records of this group begin at or before this position
 	end   uint64 // end of the records that next has returned
@@ -130,6 +128,6 @@ func (w *walk) begin() {
 	w.limit = w.end + min(w.share(), groupBytes)
 }
 
-// share is how many bytes that were read may stay in the ring before they are released, so that
-// most of it is free for the kernel.
+// share is how many bytes that were read may stay in the ring before they are released: few, so
+// that most of the ring is free for the kernel.
 func (w *walk) share() uint64 { return w.size / 8 }

@@ -1,17 +1,16 @@
 package ring
 
-// A Run is consecutive records of one shared ring that come before those of all other rings. They
-// are read in place, and stay valid until End.
+// A Run is consecutive records of one shared ring that are older than those of all other rings.
+// They are read in place, and stay valid until End.
 type Run struct {
 	set   *Set
 	ring  *sharedRing
 	at    uint64 // the position of the record that Next returns
-	left  uint64 // bytes from there to the end of the ring's last record
+	left  uint64 // bytes from there to the end of the ring's last record; 0 = there is none
 	until uint64 // the stamp of the next record of another ring, or the horizon if that is earlier
 }
 
-// Run begins the next run. ok is false if no record is ready, or if the next one is in a ring of
-// another kind.
+// Run begins the next run. ok is false if no record is ready, or if the next one is in a perf ring.
 func (s *Set) Run() (r Run, ok bool) {
 	if !s.IsReady() {
 		return r, false
@@ -28,11 +27,10 @@ func (s *Set) Run() (r Run, ok bool) {
 }
 
 // Next returns the first record that was not taken yet. It is nil if the run is over, or if the
-// caller must use Set.Next for the record: it is damaged, or a VLAN tag must be put back into it.
+// caller must get the record from Set.Next: it is damaged, or a VLAN tag must be put back into it.
 func (r *Run) Next() *Record {
 	rec := r.ring.record(r.at)
-	// After the last record, left is 0, which is less than any size.
-	if rec.size() > r.left || !rec.isSent() || uint64(rec.Time) > r.until || rec.isTagBeside() {
+	if rec.size() > r.left || !rec.isSent() || uint64(rec.Time) > r.until || rec.hasTag() {
 		return nil
 	}
 	return rec

@@ -1,5 +1,5 @@
-// Package ring is how records come from the sampling programs: the rings of all CPUs, of each kind
-// of transport, and their records in one sequence.
+// Package ring reads the records of the sampling programs: from the rings of all CPUs, of each kind
+// of transport, in one sequence.
 package ring
 
 import (
@@ -12,30 +12,29 @@ import (
 )
 
 const (
-	// FlushInterval is how long a packet waits at most in a ring that does not fill up.
+	// FlushInterval is the longest time that a packet waits in a ring that does not fill up.
 	FlushInterval = 50 * time.Millisecond
-	// idleInterval is how long Wait sleeps at most when the next packet will wake it. The outputs
-	// need to be called now and then.
+	// idleInterval is the longest time that Wait sleeps if the next packet will wake it. Outputs
+	// are flushed after each sleep.
 	idleInterval = 250 * time.Millisecond
 )
 
-// A Set is the rings of all CPUs. It orders their records by their time stamps, and does not depend
-// on the transport: a ring is anything that a cursor can walk along. Its methods belong to the
-// reader's goroutine, except RingOf and Wake.
+// A Set is the rings of all CPUs. It merges their records by their time stamps, in the same way for
+// each transport. Its methods belong to the reader's goroutine, except RingOf, Used and Wake.
 type Set struct {
-	transport transport
-	polls     bool // see ShowsPolls
-	poller    *poller
+	transport  transport
+	showsPolls bool // see ShowsPolls
+	poller     *poller
 
-	cursors []*cursor
-	order   order         // the cursors whose rings have a record
-	group   uint64        // the number of the current group
-	horizon uint64        // the order is final up to this stamp, in CLOCK_MONOTONIC ns
-	fullest atomic.Uint64 // the bits of what Used returns
-	known   int64         // the latest stamp that Complete has returned
-	ticks   *ticks        // for stamps at ticks of the kernel's clock; nil = exact stamps
+	cursors  []*cursor
+	order    order         // the cursors whose rings have a record
+	group    uint64        // the number of the current group
+	horizon  uint64        // the order is final up to this stamp, in CLOCK_MONOTONIC ns
+	fullest  atomic.Uint64 // the result of Used, by math.Float64bits
+	complete int64         // the latest result of Complete
+	ticks    *ticks        // for stamps at ticks of the kernel's clock; nil = exact stamps
 
-	young     time.Duration // records wait for their place in the order until they are so old
+	young     time.Duration // the age at which the order of records is final, at most SettleTime
 	at, armed alarm         // the alarm that Arm requested, and the one that all rings support
 }
 
@@ -44,7 +43,7 @@ type Set struct {
 func New(o Options) *Set { return newSet(o, o.Transport.kind().open(o)) }
 
 func newSet(o Options, t transport) *Set {
-	return &Set{transport: t, polls: o.Transport.kind().showsPolls}
+	return &Set{transport: t, showsPolls: o.Transport.kind().showsPolls}
 }
 
 // Prepare sets the sizes of the transport's maps, and the constants that the programs need, before
@@ -63,7 +62,7 @@ func (s *Set) Open(maps map[string]*ebpf.Map) (err error) {
 }
 
 // ShowsPolls reports whether the rings can show the stamp of the current NAPI poll.
-func (s *Set) ShowsPolls() bool { return s.polls }
+func (s *Set) ShowsPolls() bool { return s.showsPolls }
 
 // UseTicks makes the order final in steps, because the stamps are ticks of the kernel's clock.
 func (s *Set) UseTicks() { s.ticks = new(ticks) }
@@ -87,7 +86,7 @@ func (s *Set) Refresh() error {
 	return err
 }
 
-// drop closes the rings of CPUs that went offline, once all their records were returned.
+// drop closes the rings of CPUs that went offline and whose records were all returned.
 func (s *Set) drop() (errs []error) {
 	s.cursors = slices.DeleteFunc(s.cursors, func(c *cursor) bool {
 		if !c.ring.isGone() || s.refill(c) {
@@ -99,17 +98,17 @@ func (s *Set) drop() (errs []error) {
 	return errs
 }
 
-// Horizon is the stamp that the last Gather had.
+// Horizon is the argument of the last Gather.
 func (s *Set) Horizon() uint64 { return s.horizon }
 
-// IsEmpty reports whether the last Gather has left no record, whether its place is final or not.
+// IsEmpty reports whether no ring has a record, including records whose position is not final.
 func (s *Set) IsEmpty() bool { return len(s.order) == 0 }
 
-// Arm makes every ring end the next Wait: when a part of it is filled, or at its next record if
-// record is true and it supports that. It returns true if that has happened already.
-func (s *Set) Arm(record bool) (filled bool) {
+// Arm makes every ring end the next Wait: when a part of it is filled or, if atRecord is true and
+// the ring supports that, at its next record. It returns true if a ring is filled so far already.
+func (s *Set) Arm(atRecord bool) (filled bool) {
 	s.at = onPart
-	if record {
+	if atRecord {
 		s.at = onRecord
 	}
 	s.armed = s.at
@@ -120,8 +119,8 @@ func (s *Set) Arm(record bool) (filled bool) {
 }
 
 // Wait sleeps until a ring becomes readable by the alarm of Arm, until Wake is called, or until a
-// timeout has passed. The timeout is short while records wait for their place in the order, and
-// long if all rings become readable at the next record.
+// timeout has passed. The timeout is short while the position of records is not final, and long if
+// all rings become readable at the next record.
 func (s *Set) Wait() error {
 	timeout := FlushInterval
 	switch {

@@ -25,11 +25,12 @@ type sharedRing struct {
 	touched uint64    // the sum of the words loaded ahead: the compiler would remove unused loads
 
 	tick   int64  // how long a tick of the kernel's clock is, in ns
-	wakeAt uint64 // the position at which the bell rings, as arm set it last
+	wakeAt uint64 // the position at which the bell rings, as the last arm has set it
 
-	looked  int64  // the time of the last look of complete, in CLOCK_MONOTONIC ns
-	written uint64 // head at that time
-	settled int64  // time of the last look by which all earlier records were complete
+	// Times are in CLOCK_MONOTONIC ns.
+	checked int64  // when complete was called last
+	written uint64 // the program's head at that time
+	settled int64  // the last call of complete by which all earlier records were complete
 }
 
 func newSharedRing(memory []byte, size int) *sharedRing {
@@ -52,17 +53,17 @@ func (r *sharedRing) isGone() bool { return false } // the memory stays, for whe
 
 func (r *sharedRing) close() error { return nil } // the transport releases the memory of all rings
 
-// complete waits for a record that is being written; that takes a fraction of a microsecond. It can
-// see such a record because the program sets Filling before it takes the stamp. If a hypervisor
-// takes the CPU away from the program meanwhile, complete returns the last time at which no record
-// was being written, for at most holdTime.
+// complete waits for a record that is being written; that takes a fraction of a microsecond. The
+// program shows such a record: it sets Filling before it takes the stamp. If a hypervisor takes the
+// CPU away from the program meanwhile, complete returns the last time at which no record was being
+// written, for at most holdTime.
 func (r *sharedRing) complete(now int64) int64 {
-	before, last := r.looked, r.written
-	r.looked, r.written = now, atomic.LoadUint64(&r.shared.Head)
+	before, last := r.checked, r.written
+	r.checked, r.written = now, atomic.LoadUint64(&r.shared.Head)
 	switch {
 	case r.isSettled(r.written):
 		r.settled = now
-	case r.written != last: // a record that was being written at the last look is in the ring
+	case r.written != last: // a record that was being written at the last call is in the ring
 		r.settled = before
 	}
 	until := max(r.settled, now-int64(holdTime)) - int64(promptTime)
@@ -73,15 +74,15 @@ func (r *sharedRing) complete(now int64) int64 {
 }
 
 // isCurrent reports whether records may still get the stamp of a poll. The program takes a new
-// stamp when it sees that the kernel's clock has ticked. This reads the same clock; the program's
-// count of ticks is at most one tick behind it.
+// stamp after a tick of the kernel's clock. isCurrent reads the same clock; the program's count of
+// ticks is at most one tick behind it.
 func (r *sharedRing) isCurrent(poll int64) bool {
 	last, err := machine.LastTick()
 	return err == nil && last <= poll+r.tick
 }
 
-// isSettled reports whether every record that was begun before this call is complete. head is its
-// value before the call.
+// isSettled reports whether every record that was begun before this call is complete. head is the
+// program's head before the call.
 func (r *sharedRing) isSettled(head uint64) bool {
 	for range 1000 {
 		if atomic.LoadUint64(&r.shared.Filling) == 0 || atomic.LoadUint64(&r.shared.Head) != head {
@@ -93,17 +94,17 @@ func (r *sharedRing) isSettled(head uint64) bool {
 
 func (r *sharedRing) refill() {
 	if r.bell != nil {
-		r.bell.clear() // before head is read, so that no ring in between is missed
+		r.bell.clear() // before head is read: a record after that rings again
 	}
 	r.head = atomic.LoadUint64(&r.shared.Head)
 }
 
 // arm makes the bell ring when a part of the ring is filled, or at the next record. The program
 // reads WakeAt after it has moved head. If it moves head by a plain store (inOrder), it may read
-// WakeAt before this process sees the new head: then the program misses the new WakeAt, and this
-// process misses the record. So a new WakeAt for a record is reliable only from the second call of
-// arm on, when such a store has long become visible. A part that is missed does no harm: the next
-// record rings the bell, or the reader looks after its timeout.
+// WakeAt before that store is visible here: then the program misses the new WakeAt, and arm misses
+// the record. So a new WakeAt for a record is reliable only from the second call of arm on, when
+// such a store has long become visible. A missed part does no harm: the next record rings the bell,
+// or Wait ends at its timeout.
 func (r *sharedRing) arm(at alarm) alarm {
 	wakeAt := r.tail + r.size/ringParts
 	if at == onRecord {
@@ -158,7 +159,7 @@ func (r *sharedRing) next(packets []packet.Packet, until uint64) (n int, stamp u
 		}
 		p := &packets[n]
 		n++
-		size := (uint64(recordSize) + length + 7) &^ 7
+		size := rec.size()
 		if length <= maxTouched {
 			ahead := unsafe.Pointer(r.record(end + touchAhead))
 			touched += *(*uint64)(ahead) + *(*uint64)(unsafe.Add(ahead, 64)) + *(*uint64)(unsafe.Add(ahead, 128))
@@ -180,13 +181,14 @@ func (r *sharedRing) next(packets []packet.Packet, until uint64) (n int, stamp u
 	return n, 0, false
 }
 
-// shortData is the minimum capacity of a packet's Data, because pcapng.Template copies this much at
-// once. There is always that much memory: a ring has room for the longest record after its end.
+// shortData is the minimum capacity of a packet's Data in bytes, because pcapng.Template copies
+// this much at once. The memory is always there: after its end, a ring has room for the longest
+// record.
 const shortData = 64
 
 // A record begins where the previous one ends, so the CPU waits for the length of each. Loading
-// memory touchAhead bytes ahead makes it wait for several at once. After a packet longer than
-// maxTouched, the load would hit the middle of a record and not help.
+// memory touchAhead bytes ahead makes it wait for several records at once. After a packet longer
+// than maxTouched bytes, the load would hit the middle of a record and not help.
 const (
 	touchAhead = 1024
 	maxTouched = 192
@@ -211,7 +213,7 @@ func openDoorbell(m *ebpf.Map) (b *doorbell, err error) {
 	return b, nil
 }
 
-// clear empties the ring buffer, so that it can ring again.
+// clear empties the ring buffer, so that the next write to it makes fd readable again.
 func (b *doorbell) clear() {
 	position := atomic.LoadUint64((*uint64)(unsafe.Pointer(&b.producer[0])))
 	consumer := (*uint64)(unsafe.Pointer(&b.consumer[0]))

@@ -30,17 +30,15 @@ type transportKind struct {
 	maxSnapLen int    // the largest snaplen that a record can have, in bytes
 	maxRing    int    // the largest ring of a CPU, in bytes; at most MaxSize
 
-	// fit chooses the size of each CPU's ring, and sets the transport: another one if this one only
-	// chooses.
+	// fit sets the size of each CPU's ring, and the transport: TransportDefault and TransportAuto
+	// choose another one.
 	fit    func(*Options) error
 	memory func() ringMemory
-	open   newTransport // nil: it only chooses another one
+	open   newTransport // nil for a transport that chooses another one
 
-	// lighter is another transport whose records are less work for the reader; TransportDefault =
-	// none.
-	lighter    Transport
-	opensPerf  bool // a CPU that comes online takes a perf event
-	showsPolls bool // its rings can show the stamp of the current NAPI poll
+	lighter    Transport // see Transport.Lighter
+	opensPerf  bool      // see Transport.OpensPerf
+	showsPolls bool      // its rings can show the stamp of the current NAPI poll
 }
 
 // transportKinds are the kinds by their Transport.
@@ -72,8 +70,8 @@ func (t Transport) String() string {
 	return t.kind().name
 }
 
-// Transports returns the transports by which packets can come. TransportDefault and TransportAuto
-// are none of them: they choose one.
+// Transports returns the transports, without TransportDefault and TransportAuto, which choose one
+// of them.
 func Transports() (all []Transport) {
 	for t, kind := range transportKinds {
 		if kind.open != nil {
@@ -104,8 +102,8 @@ func (t Transport) About() string { return t.kind().about }
 // MaxSnapLen is the largest snaplen that the transport can carry, in bytes, with rings of any size.
 func (t Transport) MaxSnapLen() int { return t.kind().maxSnapLen }
 
-// Lighter returns another transport, whose records are less work for the reader. It is
-// TransportDefault if there is none.
+// Lighter returns the transport whose records are less work for the reader; TransportDefault =
+// there is none.
 func (t Transport) Lighter() Transport { return t.kind().lighter }
 
 // OpensPerf reports whether the transport opens a perf event for a CPU that comes online. A sandbox

@@ -27,16 +27,16 @@ type perfRing struct {
 	meta    *unix.PerfEventMmapPage // head and tail, shared with the kernel
 	data    []byte                  // its length is a power of two
 	wrap    []byte                  // for a record that wraps around to the beginning of data
-	records [GroupSize]Record       // of this group, without the packets' bytes
+	records [GroupSize]Record       // copies of this group's records, without the packets' bytes
 	used    int                     // how many of records are used
-	own     []byte                  // for records of the group whose bytes will be changed, too
+	own     []byte                  // copies of records together with the packets' bytes
 	gone    bool                    // the CPU went offline, and the kernel has disabled its event
 
-	isAhead   bool          // stamp has found the next record:
+	hasAhead  bool          // stamp has found the next record, which is ahead
 	ahead     packet.Packet // it points into the ring, and is read-only
 	aheadSize uint64        // bytes from end to the end of that record, including skipped ones
 
-	isShown bool // the CPU's shared ring shows when a record is being written here
+	hasShared bool // the CPU also has a shared ring, which shows when a record is being written here
 }
 
 var byPerf = transportKind{
@@ -62,17 +62,17 @@ type perfTransport struct {
 	period    func(cpu int) uint64 // machine.OnlinePeriod
 
 	online []int             // the CPUs that the last call of rings found online
-	served map[int]*perfRing // by CPU, a nil ring = it cannot have one; the map is nil before the first call of rings
+	served map[int]*perfRing // by CPU, nil = it cannot have a ring; the map is nil before the first call of rings
 
-	made    uint32          // rings created so far
-	numbers []atomic.Uint32 // by CPU: the number of its ring; 0 = none
-	periods []atomic.Uint64 // by CPU: the period in which its ring was created
-	shown   int             // CPUs below this number also have a shared ring: see perfRing.isShown
+	made       uint32          // rings created so far
+	numbers    []atomic.Uint32 // by CPU: the number of its ring; 0 = none
+	periods    []atomic.Uint64 // by CPU: the period in which its ring was created
+	sharedCPUs int             // CPUs below this number also have a shared ring
 }
 
-// fitPerf chooses the size of perf's rings, which the memory that this user may lock also limits.
-// The transport becomes TransportPerf. If it was TransportDefault and perf's rings are refused, it
-// becomes TransportRing.
+// fitPerf sets the transport to TransportPerf, and the size of its rings, which the memory that
+// this user may lock also limits. If the transport was TransportDefault and perf's rings are
+// refused, it becomes TransportRing.
 func (r *Options) fitPerf() error {
 	asked := r.Size
 	smaller, err := r.fitInto(perfRings())
@@ -130,8 +130,8 @@ func (t *perfTransport) close() error { return nil }
 
 func (t *perfTransport) rings() (rings []ring, err error) {
 	online := t.list()
-	late := t.served != nil
-	if !late {
+	isFirst := t.served == nil
+	if isFirst {
 		t.served = make(map[int]*perfRing)
 	} else if !t.leave(online) && slices.Equal(online, t.online) {
 		return nil, nil
@@ -148,9 +148,9 @@ func (t *perfTransport) rings() (rings []ring, err error) {
 		}
 		t.served[cpu] = r
 		if r != nil {
-			r.isShown = cpu < t.shown
+			r.hasShared = cpu < t.sharedCPUs
 		}
-		if late && errors.Is(err, support.ErrPerfRefused) {
+		if !isFirst && errors.Is(err, support.ErrPerfRefused) {
 			return rings, message.Errorf(ErrPerfRefused, "this process may no longer open perf events (CPU %d)", cpu)
 		}
 		if err != nil {
@@ -225,9 +225,9 @@ func (r *perfRing) close() error {
 	return errors.Join(unix.Munmap(r.mem), unix.Close(r.event))
 }
 
-// complete is a guess without isShown, because perf does not show that a record is being written.
+// complete is a guess unless hasShared, because perf does not show that a record is being written.
 func (r *perfRing) complete(now int64) int64 {
-	if r.isShown {
+	if r.hasShared {
 		return now - int64(promptTime)
 	}
 	return now - int64(SettleTime)
@@ -235,8 +235,8 @@ func (r *perfRing) complete(now int64) int64 {
 
 func (r *perfRing) refill() { r.head = atomic.LoadUint64(&r.meta.Data_head) }
 
-// arm has nothing to do: whatever at is, the kernel wakes the reader whenever another part of the
-// ring is filled, or with Options.Immediate at each record.
+// arm ignores its argument: the kernel wakes the reader whenever another part of the ring is filled
+// or, with Options.Immediate, at each record.
 func (r *perfRing) arm(alarm) alarm {
 	if r.head-r.tail > r.size/ringParts {
 		return never
@@ -244,14 +244,14 @@ func (r *perfRing) arm(alarm) alarm {
 	return onPart
 }
 
-// stamp looks for the next record. It skips the kernel's own records. Among these, PERF_RECORD_LOST
+// stamp finds the next record. It skips the kernel's own records. One of these, PERF_RECORD_LOST,
 // comes late or never, so the program itself counts lost packets.
 func (r *perfRing) stamp() (ns uint64, ok bool) {
-	for !r.isAhead && r.end+r.aheadSize != r.head {
-		r.isAhead = r.look()
+	for !r.hasAhead && r.end+r.aheadSize != r.head {
+		r.hasAhead = r.decodeAhead()
 	}
 	switch {
-	case !r.isAhead:
+	case !r.hasAhead:
 		r.end, r.aheadSize = r.head, 0
 		return 0, false
 	case r.ahead.Data == nil:
@@ -260,8 +260,9 @@ func (r *perfRing) stamp() (ns uint64, ok bool) {
 	return uint64(r.ahead.Time), true
 }
 
-// look decodes the next record of the ring, and returns false if it is one of the kernel's own.
-func (r *perfRing) look() bool {
+// decodeAhead decodes the next record of the ring into ahead, and returns false if it is one of the
+// kernel's own.
+func (r *perfRing) decodeAhead() bool {
 	// Records are multiples of eight bytes, so a header never wraps around.
 	at := (r.end + r.aheadSize) & uint64(len(r.data)-1)
 	left := r.head - r.end - r.aheadSize
@@ -300,20 +301,20 @@ func (r *perfRing) next(packets []packet.Packet, until uint64) (n int, stamp uin
 		r.own = copyTo(&packets[n], &r.records[r.used], r.own)
 		r.used++
 		r.end += r.aheadSize
-		r.isAhead, r.aheadSize = false, 0
+		r.hasAhead, r.aheadSize = false, 0
 		n++
 	}
 }
 
-// copyTo copies the record of a packet to memory where it may be changed, because the ring is
-// read-only. If the packet's bytes will be changed, too, both are appended to own. If own then
-// moves to larger memory, the earlier copies stay where they were.
+// copyTo copies the record of a packet, because the ring is read-only and the reader changes
+// records. If it will also change the packet's bytes, both are appended to own. If own then moves
+// to larger memory, earlier packets keep pointing to their copies in the former one.
 func copyTo(p *packet.Packet, to *Record, own []byte) []byte {
 	if p.Facts == nil {
 		return own
 	}
 	from := recordOf(p.Facts)
-	if p.Data == nil || !from.isTagBeside() {
+	if p.Data == nil || !from.hasTag() {
 		*to = *from
 		p.Facts = &to.Facts
 		return own
@@ -326,8 +327,8 @@ func copyTo(p *packet.Packet, to *Record, own []byte) []byte {
 
 const perfHeaderSize = 8
 
-// bytes returns a record in one piece. One buffer is enough: among the records of one call of next,
-// only one wraps around.
+// bytes returns a record in one piece. One buffer is enough: at most one of the records of a call
+// of next wraps around.
 func (r *perfRing) bytes(at, size uint64) []byte {
 	if at+size <= uint64(len(r.data)) {
 		return r.data[at : at+size]

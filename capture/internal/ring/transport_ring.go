@@ -35,19 +35,20 @@ func sharedRings() ringMemory {
 type ringTransport struct {
 	size   int // bytes of records in each ring
 	notice func(error)
-	// fragments carries packets in several buffers from tracers; nil if no program is traced. A
-	// tracer itself can read only the first buffer, but bpf_xdp_output reads all.
+	// fragments are perf's rings for packets in several buffers at a tracer, which can read only
+	// the first buffer, while bpf_xdp_output reads all; nil if no program is traced.
 	fragments *perfTransport
 	// interruptible means that packets may interrupt a tracer while it writes to the shared ring,
-	// because the stack may throw a packet away for a process. fragments carries those, too.
+	// because the stack may throw a packet away for a process. The interrupting packets go through
+	// fragments, too.
 	interruptible bool
 	list          func() []int // returns the online CPUs
 	present       func() int   // returns for how many CPUs to allocate memory
 	inOrder       bool         // CPUs see the stores of another CPU in order
 
 	tick   time.Duration // of the kernel's clock
-	value  int           // bytes of a CPU's memory
-	cpus   int           // the number of CPUs with memory
+	value  int           // bytes of memory of each CPU
+	cpus   int           // CPUs below this number have memory
 	mem    []byte
 	bell   *doorbell
 	served int // CPUs below this number have their ring, or cannot have one
@@ -106,7 +107,7 @@ func (t *ringTransport) fitFragments() {
 	t.fragments.resize(fits)
 }
 
-// fit computes the memory of each CPU.
+// fit sets for how many CPUs there is memory, and how much each has.
 func (t *ringTransport) fit(cpus int) { t.cpus, t.value = cpus, sharedMemory(t.size) }
 
 // sharedMemory is how much memory a CPU's ring with `size` bytes for records takes. It is rounded
@@ -192,7 +193,7 @@ func (t *ringTransport) open(maps map[string]*ebpf.Map) (err error) {
 		return err
 	}
 	if t.fragments != nil {
-		t.fragments.shown = t.cpus
+		t.fragments.sharedCPUs = t.cpus
 		return t.fragments.open(maps)
 	}
 	return nil
@@ -220,7 +221,7 @@ func (t *ringTransport) rings() (rings []ring, err error) {
 	return rings, err
 }
 
-// ringOf is 1 for every CPU that has memory. Rings of fragments do not count.
+// ringOf is 1 for every CPU that has memory. The rings of fragments have no numbers here.
 func (t *ringTransport) ringOf(cpu int) uint32 {
 	if cpu < t.cpus {
 		return 1

@@ -37,7 +37,7 @@ const simulationStep = 10 * time.Millisecond
 func newSimulation(limit int64, packets float64, disk func(time.Duration) float64) *simulation {
 	s := &simulation{disk: disk, packets: packets, size: 540, limit: float64(limit), throttle: New(Options{})}
 	s.draw = func(packets float64) float64 { return packets / float64(s.throttle.Rate()) }
-	s.throttle.history = history{newWorkload(s.counters())} // with the time of the simulated clock
+	s.throttle.history = history{*s.counters()} // with the time of the simulated clock
 	return s
 }
 

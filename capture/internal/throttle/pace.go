@@ -25,35 +25,32 @@ func (s *strain) raise(by strain) {
 // A pace is the rate of an adaptive session: one packet of oneIn is kept.
 type pace struct {
 	oneIn  uint32
-	worked uint32  // the last rate that was enough, unless an output stalled
+	enough uint32  // the last oneIn at which the session kept up, unless an output stalled
 	calm   int     // readings in a row that showed room
-	most   float64 // the largest calm strain at these
+	most   float64 // the largest strain.calm of these readings
 }
 
-func newPace() pace { return pace{oneIn: 1, worked: 1} }
-
-// update changes the rate after a reading. It lowers the rate at once and as far as needed if the
-// strain is too high. A rate that was lowered only for a stall is restored in one step, as soon as
-// the strain allows it. Otherwise it raises the rate slowly, to a strain of 0.9 and at most to
-// twice as many packets at a time, because the cost of more packets is measured only while they are
-// kept.
+// update changes oneIn after a reading. If the strain is too high, fewer packets are kept at once,
+// as few as needed. After a stall, the former oneIn is restored in one step, as soon as the strain
+// allows it. Otherwise more packets are kept step by step, up to a strain of 0.9 and at most twice
+// as many at a time, because the cost of more packets is measured only while they are kept.
 func (p *pace) update(s strain) {
-	back := float64(p.oneIn) / float64(p.worked) // factor by which the rate from before the stall keeps more packets
+	back := float64(p.oneIn) / float64(p.enough) // the rate from before the stall keeps this many times more packets
 	switch now := max(s.lasting, s.passing); {
 	case now > 1:
 		p.oneIn = uint32(min(math.Ceil(float64(p.oneIn)*min(now, 16)), maxOneIn))
 		if s.lasting > 1 {
-			p.worked = p.oneIn
+			p.enough = p.oneIn
 		}
 	case back > 1 && now*back <= 0.9:
-		p.oneIn = p.worked
+		p.oneIn = p.enough
 	case s.calm < 0.8 && p.oneIn > 1:
 		p.calm, p.most = p.calm+1, max(p.most, s.calm)
 		if p.calm < calmTicks {
 			return
 		}
 		p.oneIn = max(uint32(math.Ceil(float64(p.oneIn)*p.most/0.9)), p.oneIn/2, 1)
-		p.worked = min(p.worked, p.oneIn)
+		p.enough = min(p.enough, p.oneIn)
 	}
 	p.calm, p.most = 0, 0
 }

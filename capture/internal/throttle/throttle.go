@@ -1,6 +1,5 @@
 // Package throttle finds out how many packets an adaptive session can keep: one of N, with the
-// smallest N at which its reader, its rings and its outputs keep up. Laps measure how the time of
-// the reader's goroutine divides into reading, writing and waiting.
+// smallest N at which its reader, its rings and its outputs keep up.
 package throttle
 
 import "time"
@@ -11,7 +10,7 @@ const Interval = 100 * time.Millisecond
 // Options configure a Throttle.
 type Options struct {
 	MaxRate uint64 // upper bound for kept packets per second; 0 = no limit
-	Skips   bool   // packets of the pool are also skipped for other reasons than the rate
+	Skips   bool   // other options than the rate also skip packets of the pool
 }
 
 // Counters are the counters of a session since it began.
@@ -40,8 +39,8 @@ type Throttle struct {
 
 // New returns a Throttle of a session that begins now and keeps every packet.
 func New(o Options) *Throttle {
-	t := &Throttle{options: o, pace: newPace()}
-	t.history.add(workload{at: time.Now()})
+	t := &Throttle{options: o, pace: pace{oneIn: 1, enough: 1}}
+	t.history.add(Counters{At: time.Now()})
 	return t
 }
 
@@ -52,7 +51,7 @@ func (t *Throttle) Rate() uint32 { return t.pace.oneIn }
 // reports whether the rate has changed.
 func (t *Throttle) Follow(c *Counters) (changed bool) {
 	before := t.pace.oneIn
-	t.history.add(newWorkload(c))
-	t.pace.update(t.history.strain(t.options, before))
+	t.history.add(*c)
+	t.pace.update(t.history.load(t.options, before))
 	return t.pace.oneIn != before
 }

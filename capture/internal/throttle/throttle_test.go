@@ -12,38 +12,38 @@ func TestStrain(t *testing.T) {
 	const queue = 256 << 20
 	for _, test := range []struct {
 		name    string
-		change  func(w *workload) // of the last reading in three seconds
+		change  func(c *Counters) // of the last reading in three seconds
 		maxRate uint64
 		waiting int64 // in the queue, at all readings but the last
 		want    strain
 	}{
 		{"idle", nil, 0, 0, load(0.13)},
-		{"busy with more packets", func(w *workload) {
-			w.rested -= 85 * time.Millisecond
-			w.pool, w.kept, w.taken = w.pool+10_000, w.kept+1000, w.taken+1000
+		{"busy with more packets", func(c *Counters) {
+			c.Rested -= 85 * time.Millisecond
+			c.Pool, c.Kept, c.Taken = c.Pool+10_000, c.Kept+1000, c.Taken+1000
 		}, 0, 0, load(1.27)},
-		{"busy with as many packets", func(w *workload) { w.rested -= 85 * time.Millisecond }, 0, 0, load(0.9)},
-		{"losing half", func(w *workload) { w.lost += 50 }, 0, 0, load(2.67)},
-		{"a reader that waits", func(w *workload) { w.rested -= 90 * time.Millisecond; w.lost += 100 }, 0, 0, load(0.9)},
+		{"busy with as many packets", func(c *Counters) { c.Rested -= 85 * time.Millisecond }, 0, 0, load(0.9)},
+		{"losing half", func(c *Counters) { c.Lost += 50 }, 0, 0, load(2.67)},
+		{"a reader that waits", func(c *Counters) { c.Rested -= 90 * time.Millisecond; c.Lost += 100 }, 0, 0, load(0.9)},
 		{"below the rate", nil, 10_000, 0, load(0.13)},
 		{"at twice the rate", nil, 500, 0, load(2.11)},
 		{"a queue that stays so", nil, 0, queue / 16, strain{lasting: 0.13, calm: 1}},
 		{"room in the queue", nil, 0, queue/16 - 1, load(0.13)},
 		{"an output that keeps up", nil, 0, queue / 8, strain{lasting: 0.13, calm: 1.11}},
-		{"a queue that grows", func(w *workload) { w.queues[0].waiting++ }, 0, queue / 8, strain{lasting: 1.11, calm: 1.11}},
+		{"a queue that grows", func(c *Counters) { c.Queues[0].Added++ }, 0, queue / 8, strain{lasting: 1.11, calm: 1.11}},
 		{"a queue that is full", nil, 0, queue, strain{lasting: 0.13, passing: 0.97, calm: 1.11}},
 	} {
 		var h history
 		for i := range 31 {
 			at, n := time.Duration(i)*time.Second/10, uint64(i)*100
-			w := workload{at: time.Time{}.Add(time.Hour + at), pool: 10 * n, kept: n, taken: n, rested: at * 9 / 10}
-			w.queues = []queueWork{{added: int64(n) * 10_000, written: int64(n) * 10_000, waiting: test.waiting, limit: queue}}
+			c := Counters{At: time.Time{}.Add(time.Hour + at), Pool: 10 * n, Kept: n, Taken: n, Rested: at * 9 / 10}
+			c.Queues = []Queue{{Added: int64(n)*10_000 + test.waiting, Written: int64(n) * 10_000, Limit: queue}}
 			if i == 30 && test.change != nil {
-				test.change(&w)
+				test.change(&c)
 			}
-			h.add(w)
+			h.add(c)
 		}
-		got := h.strain(Options{MaxRate: test.maxRate}, 10)
+		got := h.load(Options{MaxRate: test.maxRate}, 10)
 		near := func(a, b float64) bool { return math.Abs(a-b) < 0.01 }
 		if !near(got.lasting, test.want.lasting) || !near(got.passing, test.want.passing) || !near(got.calm, test.want.calm) {
 			t.Errorf("%s: %+.2f, want %+v", test.name, got, test.want)
@@ -59,7 +59,7 @@ func load(x float64) strain { return strain{lasting: x, calm: x} }
 func TestPace(t *testing.T) {
 	t.Parallel()
 	for _, every := range []float64{0.5, 1.1, 3, 50, 7000} { // load with every packet
-		p := newPace()
+		p := pace{oneIn: 1, enough: 1}
 		for range 10 {
 			p.update(load(every / float64(p.oneIn)))
 		}
@@ -79,43 +79,5 @@ func TestPace(t *testing.T) {
 				t.Fatalf("load 0.5: one of %d is kept, after 10 s", p.oneIn)
 			}
 		}
-	}
-}
-
-// A Rest counts the current sleep, and its total never decreases at concurrent calls.
-func TestRest(t *testing.T) {
-	t.Parallel()
-	r := new(Rest)
-	stop := make(chan struct{})
-	slept := make(chan struct{})
-	go func() {
-		defer close(slept)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				r.Begin()
-				r.End()
-			}
-		}
-	}()
-	last := time.Duration(0)
-	for begin := time.Now(); time.Since(begin) < 50*time.Millisecond; {
-		now := r.Total()
-		if now < last {
-			t.Errorf("slept %v, and before that %v", now, last)
-			break
-		}
-		last = now
-	}
-	close(stop)
-	<-slept
-	r.Begin()
-	for before := r.Total(); r.Total() == before; {
-	}
-	r.End()
-	if before := r.Total(); r.Total() != before {
-		t.Error("it goes on to sleep")
 	}
 }

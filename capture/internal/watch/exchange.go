@@ -8,33 +8,33 @@ import (
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 )
 
-// An order is a filter that replaces the one that runs.
-type order struct {
-	filter string
-	done   chan error
+// A filterRequest is a call of SetFilter for the goroutine of a Watch.
+type filterRequest struct {
+	expression string
+	done       chan error // gets the result
 }
 
 // SetFilter replaces the filter at all hooks: see Followed.setFilter. Any goroutine may call it.
 func (w *Watch) SetFilter(expression string) error {
-	o := order{expression, make(chan error, 1)}
+	r := filterRequest{expression, make(chan error, 1)}
 	select {
-	case w.orders <- o:
-		return <-o.done
+	case w.requests <- r:
+		return <-r.done
 	case <-w.Done:
 		return os.ErrClosed
 	}
 }
 
-// A change is an interface whose programs with the next filter are loaded.
+// A change is the exchange of the programs of an interface for programs with the next filter.
 type change struct {
 	*captured
-	point probe.Point // with that filter
-	next  []int       // the numbers that its hooks get
+	point probe.Point // with the next filter
+	next  []int       // the numbers of its hooks after the exchange
 }
 
-// setFilter replaces the filter at all hooks. Each packet meets one of both filters. If it cannot
-// be compiled or loaded for one of the interfaces, all keep theirs. Packets that have met the
-// former filter are those of sources that go now, and the others of sources that come.
+// setFilter replaces the filter at all hooks. Each packet is decided by one of both filters. If the
+// next one cannot be compiled or loaded for one of the interfaces, all keep the former one. The
+// sources so far go, and those of packets that the next filter decides come.
 func (f *Followed) setFilter(expression string) error {
 	next := *f.Options
 	next.Filter, next.FilterProgram = expression, nil
@@ -42,7 +42,7 @@ func (f *Followed) setFilter(expression string) error {
 		return err
 	}
 	var changes []*change
-	for _, one := range f.all { // to look up names may take long
+	for _, one := range f.all { // before the hooks are locked, because looking up names may take long
 		if one.gone {
 			continue
 		}
@@ -57,6 +57,7 @@ func (f *Followed) setFilter(expression string) error {
 	return err
 }
 
+// exchange loads the programs of all changes, and then exchanges them.
 func (f *Followed) exchange(changes []*change, next *probe.Options) error {
 	f.Sampler.Arrival++
 	for i, c := range changes {
@@ -77,25 +78,25 @@ func (f *Followed) exchange(changes []*change, next *probe.Options) error {
 		}
 	}
 	f.all = append(f.all, former)
-	return errors.Join(append(errs, f.Sampler.AwaitEnd(), f.noteStopped(former))...)
+	return errors.Join(append(errs, f.Sampler.AwaitEnd(), f.markStopped(former))...)
 }
 
 // prepare loads the programs of an interface with the next filter.
 func (f *Followed) prepare(c *change, next *probe.Options) (err error) {
-	c.next, err = f.loadAs(c.hooks, func(i int, first, index uint32) error {
-		return c.hooks[i].(probe.Exchanger).Prepare(f.Sampler, next, c.point, first, index)
+	c.next, err = f.loadAs(c.hooks, func(i int, slot, number uint32) error {
+		return c.hooks[i].(probe.Exchanger).Prepare(f.Sampler, next, c.point, slot, number)
 	})
 	return err
 }
 
-// makeChange lets the programs with the next filter run. The numbers and sources of the hooks
-// become those of former.
+// makeChange exchanges the programs of an interface. The numbers and sources that its hooks had are
+// added to former.
 func (f *Followed) makeChange(c *change, former *captured) error {
-	own := c.sources // of the hooks to come
+	rest := c.sources // of the hooks that are not exchanged yet
 	for i, h := range c.hooks {
-		now := own[:len(h.Sources())]
-		own = own[len(now):]
-		sources, err := f.Roster.Exchange(h, c.next[i], f.coming(), f.Sampler.Counted, func() error { return h.(probe.Exchanger).Exchange(f.Sampler) })
+		now := rest[:len(h.Sources())]
+		rest = rest[len(now):]
+		sources, err := f.Roster.Exchange(h, c.next[i], f.origin(), func() error { return h.(probe.Exchanger).Exchange(f.Sampler) })
 		if err != nil {
 			f.Roster.Free(c.next[i:])
 			return err

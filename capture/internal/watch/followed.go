@@ -16,19 +16,19 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// followPause is the minimum time between two lookups of interfaces that have come.
+// followPause is the shortest time between two searches for interfaces that have come.
 const followPause = 50 * time.Millisecond
 
-// Followed are the interfaces of a session whose sources come and go: with Options.Patterns or
-// GiveWay the interfaces that it has found, with FilterChanges alone those that were named. Only
-// one goroutine at a time may call its methods.
+// Followed are the interfaces of a session whose sources come and go. With Options.Patterns or
+// GiveWay, interfaces are found while the session runs; with FilterChanges alone they are
+// Options.Interfaces. Only one goroutine at a time may call the methods.
 type Followed struct {
 	Options *probe.Options
 	Roster  *probe.Roster
 	Sampler *probe.Sampler
 	Witness *Witness // nil until the first interfaces are captured
 	Ledger  *probe.Ledger
-	Passed  *atomic.Int64 // how far the reader has read, in CLOCK_MONOTONIC ns
+	Passed  *atomic.Int64 // probe.Reader.Passed
 	Hooks   *Hooks        // the hooks of these interfaces: all hooks of the session
 
 	finder  *xdp.Discovery // nil = no interface comes or goes
@@ -37,7 +37,7 @@ type Followed struct {
 	yielded *yielded     // nil unless the session gives way
 }
 
-// captured is an interface that the session captures, or has captured until it went.
+// captured is an interface that the session captures, or has captured until its records are read.
 type captured struct {
 	ifi     xdp.Interface
 	hooks   []probe.Hook
@@ -46,9 +46,9 @@ type captured struct {
 	gone    bool  // the hooks are detached
 }
 
-// OpenFollowed begins to listen for interfaces, if they come and go, and for programs of others
-// that are refused if the session gives way. The caller closes the returned value, even after an
-// error.
+// OpenFollowed compiles the filter. If interfaces come and go (comes), it begins to listen for
+// them, and if the session gives way (givesWay), for programs of others that the kernel refuses.
+// The caller closes the returned value, even after an error.
 func OpenFollowed(f Followed, comes, givesWay bool) (*Followed, error) {
 	if err := f.Options.Compile(new(probe.Point)); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (f *Followed) StartFirst() error {
 		return err
 	}
 	if f.finder == nil {
-		probe.LowestFirst(first, func(ifi xdp.Interface) int { return ifi.Index })
+		probe.SortLowestFirst(first, func(ifi xdp.Interface) int { return ifi.Index })
 		for _, ifi := range first {
 			if err := f.start(ifi); err != nil {
 				return err
@@ -93,7 +93,7 @@ func (f *Followed) StartFirst() error {
 	}
 	f.omit(bare)
 	first = append(first, found...)
-	probe.LowestFirst(first, func(ifi xdp.Interface) int { return ifi.Index })
+	probe.SortLowestFirst(first, func(ifi xdp.Interface) int { return ifi.Index })
 	var failed []error
 	for _, ifi := range first {
 		err := f.start(ifi)
@@ -107,13 +107,13 @@ func (f *Followed) StartFirst() error {
 			f.Refused.Add(ifi, err)
 		}
 	}
-	f.follow(false) // starts interfaces again that were stopped because another came below them
+	f.follow(false) // startBelow has stopped interfaces above others: this starts them again
 	none := !slices.ContainsFunc(f.all, func(one *captured) bool { return !one.gone })
-	switch err := oneFor(failed); {
+	switch err := summarize(failed); {
 	case none && err != nil:
 		return err
 	case none:
-		f.Options.Notice(fmt.Errorf("no interface among %s is up: waiting for one", probe.Followed(f.Options.Patterns, f.Options.Except)))
+		f.Options.Notice(fmt.Errorf("no interface among %s is up: waiting for one", probe.DescribePatterns(f.Options.Patterns, f.Options.Except)))
 	}
 	for i, err := range failed {
 		if err != nil {
@@ -132,15 +132,15 @@ func (f *Followed) Close() error {
 	return f.finder.Close()
 }
 
-// isWanted reports whether an interface is to be captured and is not captured yet.
+// isWanted reports whether an interface should be captured and is not captured yet.
 func (f *Followed) isWanted(index int, name string) bool {
-	return f.Options.IsFollowed(name) &&
+	return f.Options.MatchesInterface(name) &&
 		!slices.ContainsFunc(f.all, func(one *captured) bool { return !one.gone && one.ifi.Index == index })
 }
 
 // follow begins to capture on interfaces that have come, and ends the capture on interfaces that
-// have gone. If all is true, it also checks the programs on the others.
-func (f *Followed) follow(all bool) {
+// have gone. With checkAll it also checks the programs on the others.
+func (f *Followed) follow(checkAll bool) {
 	there, found, bare, err := f.finder.Find(f.isWanted)
 	if err != nil {
 		f.Options.Notice(err)
@@ -149,7 +149,7 @@ func (f *Followed) follow(all bool) {
 	f.omit(bare)
 	f.Hooks.WhileAttached(func() {
 		f.stop(func(one *captured) error {
-			if !all && there[one.ifi.Index] {
+			if !checkAll && there[one.ifi.Index] {
 				return nil
 			}
 			return one.blindness()
@@ -157,17 +157,18 @@ func (f *Followed) follow(all bool) {
 		f.retire()
 		f.Refused.Keep(there)
 	})
-	probe.LowestFirst(found, func(ifi xdp.Interface) int { return ifi.Index })
+	probe.SortLowestFirst(found, func(ifi xdp.Interface) int { return ifi.Index })
 	for _, ifi := range found {
-		// One call for each, so that the end of the session waits for one interface at most.
+		// Each has a call of its own, so that the end of the session waits for at most one
+		// interface.
 		f.Hooks.WhileAttached(func() { f.StartLate(ifi) })
 	}
 }
 
-// StartLate begins to capture on an interface that has come during the session, and gives a notice.
-// It does nothing if the interface was refused a short time ago. It gives a notice of a new reason
-// why the interface cannot be captured, but not if the interface has gone already, because the user
-// did not name it.
+// StartLate begins to capture on an interface that has come during the session, and gives a notice,
+// or a notice of a new reason why that is not possible. It does nothing if the interface was
+// refused a short time ago, and gives no notice if it has gone already, because the user did not
+// name it.
 func (f *Followed) StartLate(ifi xdp.Interface) {
 	if f.Refused.Stand(ifi) {
 		return
@@ -179,12 +180,12 @@ func (f *Followed) StartLate(ifi xdp.Interface) {
 		return
 	}
 	delete(f.Refused, ifi.Index)
-	came := f.all[len(f.all)-1]
+	came := f.all[len(f.all)-1] // by start
 	ways := f.Roster.Ways(came.sources)
 	f.Options.Notice(cmp.Or(f.endGap(came, ways), fmt.Errorf("%s has come and is captured, too: %s", ifi.Name, ways)))
 }
 
-// omit gives a notice of interfaces without Ethernet headers, once of each.
+// omit gives a notice of interfaces without Ethernet headers, once for each interface.
 func (f *Followed) omit(bare []xdp.Interface) {
 	var names []string
 	for _, ifi := range bare {
@@ -201,9 +202,9 @@ func (f *Followed) omit(bare []xdp.Interface) {
 var errNoEthernet = errors.New("packets without an Ethernet header are not understood")
 
 // start begins to capture on an interface. The kernel attaches no program below an interface that
-// runs one. If the program above is the session's own, start detaches it, and it is attached again
-// later. It stays if there is also a program of others above, or if the driver has recently refused
-// a program below, because detaching would not help then.
+// runs one. If the program above is the session's own, start detaches it, and follow attaches it
+// again later. It stays attached if detaching would not help: if a program of others is above, too,
+// or if the driver has recently refused a program below.
 func (f *Followed) start(ifi xdp.Interface) error {
 	err := f.startOnce(ifi)
 	if errors.Is(err, xdp.ErrBelow) && f.finder != nil {
@@ -222,7 +223,7 @@ func (f *Followed) startBelow(ifi xdp.Interface, refused error) error {
 	}
 	others, ok, err := ifi.Obstructed(f.isOwn)
 	if ok {
-		return f.Options.OrPastXDP(ifi, attach.Below(ifi, others))
+		return f.Options.NotAtXDP(ifi, attach.Below(ifi, others))
 	}
 	var above []int
 	if err == nil {
@@ -244,6 +245,8 @@ func (f *Followed) startBelow(ifi xdp.Interface, refused error) error {
 	return f.startOnce(ifi)
 }
 
+// startOnce compiles the filter for an interface, loads and attaches the programs, and lists the
+// sources.
 func (f *Followed) startOnce(ifi xdp.Interface) error {
 	p := probe.Point{Interface: ifi, Yielded: f.yielded.of(ifi.Index) != nil}
 	if err := f.Options.Compile(&p); err != nil {
@@ -255,13 +258,13 @@ func (f *Followed) startOnce(ifi xdp.Interface) error {
 		err = f.load(one)
 	}
 	if err == nil {
-		one.sources, err = f.Roster.Add(one.hooks, one.numbers, f.coming(), f.Sampler.Counted, f.Sampler.EndAll)
+		one.sources, err = f.Roster.Add(one.hooks, one.numbers, f.origin())
 	}
 	switch {
 	case err == nil:
 	case len(one.sources) > 0: // some programs have seen packets, whose account is kept
 		one.gone = true
-		err = errors.Join(err, f.Sampler.EndAll(one.hooks), f.noteStopped(one))
+		err = errors.Join(err, f.Sampler.EndAll(one.hooks), f.markStopped(one))
 	default:
 		f.Roster.Free(one.numbers)
 		return errors.Join(err, probe.DetachAll(one.hooks), probe.CloseAll(one.hooks))
@@ -270,9 +273,9 @@ func (f *Followed) startOnce(ifi xdp.Interface) error {
 	return err
 }
 
-// coming is what the sources that come now have in common.
-func (f *Followed) coming() probe.Coming {
-	c := probe.Coming{Arrival: f.Sampler.Arrival}
+// origin returns the properties of the sources that come now.
+func (f *Followed) origin() probe.Origin {
+	c := probe.Origin{Arrival: f.Sampler.Arrival}
 	if f.Options.FilterChanges {
 		c.Filter = f.Options.Filter
 	}
@@ -282,19 +285,19 @@ func (f *Followed) coming() probe.Coming {
 // load loads the programs for an interface.
 func (f *Followed) load(one *captured) (err error) {
 	f.Sampler.Arrival++
-	one.numbers, err = f.loadAs(one.hooks, func(i int, first, index uint32) error { return one.hooks[i].Load(f.Sampler, first, index) })
+	one.numbers, err = f.loadAs(one.hooks, func(i int, slot, number uint32) error { return one.hooks[i].Load(f.Sampler, slot, number) })
 	return err
 }
 
-// loadAs calls load for each hook of an interface, with the first slot and the number that it gets.
-// The caller frees the numbers, even after an error.
-func (f *Followed) loadAs(hooks []probe.Hook, load func(i int, first, index uint32) error) (numbers []int, err error) {
+// loadAs reserves numbers for the hooks of an interface, and calls load for each hook i, with its
+// first slot and its number. The caller frees the numbers, even after an error.
+func (f *Followed) loadAs(hooks []probe.Hook, load func(i int, slot, number uint32) error) (numbers []int, err error) {
 	if numbers, err = f.Roster.Reserve(hooks); err != nil {
 		return nil, err
 	}
 	for i, number := range numbers {
 		slots := f.Roster.Slots(number)
-		if err := f.Sampler.PrepareSlots(number, slots, f.Roster.NoteLost); err != nil {
+		if err := f.Sampler.PrepareSlots(number, slots, f.Roster.RecordLost); err != nil {
 			return numbers, err
 		}
 		if err := load(i, uint32(slots[0]), uint32(number)); err != nil {
@@ -309,9 +312,9 @@ func (f *Followed) isOwn(p xdp.Program) bool {
 	return f.Roster.Has(func(src *packet.Source) bool { return src.Hook == packet.XDP && src.Sampler.ID == p.ID })
 }
 
-// oneFor returns the first of the errors of many interfaces, because the others are mostly like it
-// and there may be hundreds; nil if there is no error.
-func oneFor(errs []error) error {
+// summarize returns the first of the errors of many interfaces, because the others are mostly like
+// it and there may be hundreds; nil if there is no error.
+func summarize(errs []error) error {
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
 	switch len(failed) {
 	case 0:

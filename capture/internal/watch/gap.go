@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// settleTime is the maximum time until an interface has counted a packet that a program has seen: a
-// veth counts at the end of a NAPI poll.
+// settleTime is the longest time between an interface's count of a packet and a program's: a veth
+// counts at the end of a NAPI poll.
 const settleTime = 2 * time.Millisecond
 
-// A gap is a time in which an interface is captured at no hook, because one was detached and the
-// next is not attached yet. Counts are cumulative.
+// A gap is the time between the detaching of an interface's hook and the attaching of its next one.
+// Counts are cumulative.
 type gap struct {
 	since    time.Time
 	source   int    // the source that was detached
-	seen     uint64 // packets that its program had seen, at least settleTime before received was read
-	received uint64 // packets that the interface had received before the program was detached
-	counted  bool   // whether both could be read
+	seen     uint64 // packets that its program had seen, read at least settleTime before received
+	received uint64 // packets that the interface had received, read before the program was detached
+	counted  bool   // both could be read, and the interface counts without delay
 }
 
-// seenBefore returns the number of packets that the programs have seen of each source, once the
-// interfaces have counted them, too. It returns nil if that cannot be read.
-func (w *Witness) seenBefore() map[int]uint64 {
+// seenSettled returns how many packets of each source the programs have seen, and then waits until
+// the interfaces have counted these packets, too. It returns nil if that cannot be read.
+func (w *Witness) seenSettled() map[int]uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, seen := w.seen()
@@ -29,7 +29,7 @@ func (w *Witness) seenBefore() map[int]uint64 {
 	return seen
 }
 
-// begin returns the gap of a source that is about to be detached. seen is from seenBefore.
+// begin returns the gap of a source that is about to be detached. seen is from seenSettled.
 func (w *Witness) begin(index, source int, seen map[int]uint64) gap {
 	g := gap{since: time.Now(), source: source}
 	var known bool
@@ -40,9 +40,9 @@ func (w *Witness) begin(index, source int, seen map[int]uint64) gap {
 	return g
 }
 
-// end adds the packets of a gap to the packets that passed by before the next source came: those
-// that the interface has received and that neither source has seen, a lower bound. It returns the
-// end of a notice with their number, or "" if it is not known.
+// end adds the packets of a gap to those that passed by before the next source came. The packets of
+// a gap are those that the interface has received and neither source has seen, a lower bound. It
+// returns the end of a notice, with their number; "" = it is not known.
 func (w *Witness) end(g gap, index, next int) string {
 	if !g.counted {
 		return ""

@@ -46,12 +46,12 @@ func TestGap(t *testing.T) {
 			notice:  func(err error) { t.Errorf("%s: notice: %v", test.name, err) },
 			sources: make(map[int]*passing),
 		}
-		gap := w.begin(2, 0, w.seenBefore())
+		gap := w.begin(2, 0, w.seenSettled())
 		counts.Received += test.received
 		accounts[0].Seen += test.first
 		accounts[1].Seen, accounts[1].Joined = test.next, test.joined
 		said := w.end(gap, 2, 1)
-		w.Look()
+		w.Update()
 		all := make(packet.Accounts, 2)
 		w.Fill(all)
 		if said != test.says || all[1].PassedBy != test.want || all[0].PassedBy != 0 {

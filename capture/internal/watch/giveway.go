@@ -15,10 +15,10 @@ import (
 // program in favour of another one. They are captured at tc ingress, or by tracing the program that
 // runs there.
 type yielded struct {
-	refusals *attach.Refusals
-	refused  chan attach.Refusal
-	done     chan struct{}
-	all      map[int]*yield // by index
+	refusals *attach.Refusals    // of programs that the kernel refused to attach
+	refused  chan attach.Refusal // the latest of them that giveWay has not handled
+	done     chan struct{}       // closed when listen has returned
+	all      map[int]*yield      // by index
 }
 
 // A yield is one yielded interface.
@@ -38,8 +38,8 @@ func openYielded() (*yielded, error) {
 	return y, nil
 }
 
-// listen passes refusals on. It drops a refusal while the one before waits: agents try again and
-// again, and one refusal is enough.
+// listen passes refusals to giveWay. It drops a refusal while another one waits, because agents
+// retry.
 func (y *yielded) listen() {
 	defer close(y.done)
 	for {
@@ -85,7 +85,7 @@ func (f *Followed) giveWay(r attach.Refusal) {
 	})
 }
 
-// isAt reports whether the interface is captured at a kind of hook.
+// isAt reports whether an interface is captured at a kind of hook.
 func (c *captured) isAt(kind packet.Hook) bool {
 	return slices.ContainsFunc(c.hooks, func(h probe.Hook) bool { return h.Sources()[0].Hook == kind })
 }
@@ -113,7 +113,7 @@ func (f *Followed) traceOthers() {
 	})
 }
 
-// move ends the capture of yielded interfaces at one hook, and begins it at the next. reason is as
+// move ends the capture of yielded interfaces at one hook, and begins it at another. reason is as
 // in stop.
 func (f *Followed) move(reason func(*captured) error) {
 	going := make(map[*captured]error)
@@ -129,7 +129,7 @@ func (f *Followed) move(reason func(*captured) error) {
 		if len(going) == 0 {
 			return
 		}
-		seen := f.Witness.seenBefore()
+		seen := f.Witness.seenSettled()
 		f.stop(func(one *captured) error {
 			why := going[one]
 			if why != nil {

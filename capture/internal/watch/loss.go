@@ -1,12 +1,11 @@
 package watch
 
 import (
-	"sync"
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture/internal/kernel"
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
-	"github.com/xdpcap/xdpcap/capture/internal/throttle"
+	"github.com/xdpcap/xdpcap/capture/internal/ring"
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
@@ -14,125 +13,110 @@ import (
 // measures the cause for another LossInterval.
 const LossInterval = 500 * time.Millisecond
 
-// A FirstLoss waits on its own goroutine for the first loss of a session, and gives a Notice of it.
+// A FirstLoss waits for the first loss of a session, and gives a Notice of it.
 type FirstLoss struct {
-	LossOptions
-	rings      []uint32     // by CPU: its ring at the last reading
-	unheard    []uint64     // by CPU: losses before it had that ring
-	before     LossReading  // the last one without a loss
-	Began      *LossReading // the first one with a loss
-	ending     sync.Once
-	quit, done chan struct{}
+	task
+	sampler *probe.Sampler
+	reader  *probe.Reader
+	options ring.Options // of the session's rings
+	rings   []uint32     // by CPU: the number of its ring at the last reading
+	ignored []uint64     // by CPU: packets lost before it had that ring
+	before  LossReading  // the last one without a loss
+	Began   *LossReading // the first one with a loss; nil = no loss yet
 }
 
-// LossOptions are what a FirstLoss looks at.
-type LossOptions struct {
-	Started  time.Time // when the programs were attached
-	Sampler  *probe.Sampler
-	Roster   *probe.Roster
-	Programs func() ([]probe.ProgramCounts, error)
-	Ledger   *probe.Ledger
-	Laps     *throttle.Laps
-	Buffer   int // bytes of each CPU's ring
-
-	// Enough returns a size of rings that holds so many packets of so many bytes; 0 = there is not
-	// enough memory.
-	Enough func(bytes int, packets uint64) int
-	Notice func(error)
+// NewFirstLoss returns a FirstLoss of a session whose programs were attached at the time `attached`.
+// The caller starts Run.
+func NewFirstLoss(attached time.Time, k *probe.Sampler, r *probe.Reader, rings ring.Options) *FirstLoss {
+	numbers := k.RingNumbers()
+	return &FirstLoss{
+		task: newTask(), sampler: k, reader: r, options: rings,
+		rings: numbers, ignored: make([]uint64, len(numbers)), before: LossReading{At: attached},
+	}
 }
 
-// NewFirstLoss returns one that has not looked yet. The caller starts Run.
-func NewFirstLoss(o LossOptions) *FirstLoss {
-	w := &FirstLoss{LossOptions: o, rings: o.Sampler.RingNumbers(), quit: make(chan struct{}), done: make(chan struct{})}
-	w.before.At = o.Started
-	w.unheard = make([]uint64, len(w.rings))
-	return w
-}
-
-// Run looks until there is a loss, or until End.
-func (w *FirstLoss) Run() {
-	defer close(w.done)
+// Run checks for a loss until it has given the Notice. After End it checks a last time: the
+// programs must have been detached by then.
+func (f *FirstLoss) Run() {
+	defer close(f.Done)
 	ticker := time.NewTicker(LossInterval)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-w.quit:
-			w.Look(true)
+		case <-f.quit:
+			f.Check(true)
 			return
 		case <-ticker.C:
-			if w.Look(false) {
+			if f.Check(false) {
 				return
 			}
-			if w.Began != nil { // after a late look the next tick would be too soon to find the cause
+			if f.Began != nil { // after a late check the next tick would be too soon to find the cause
 				ticker.Reset(LossInterval)
 			}
 		}
 	}
 }
 
-// End makes the goroutine look a last time, and does not wait for it. The programs must have been
-// detached.
-func (w *FirstLoss) End() { w.ending.Do(func() { close(w.quit) }) }
-
-// Close joins the goroutine.
-func (w *FirstLoss) Close() {
-	w.End()
-	<-w.done
-}
-
-// Look takes a reading, and gives the Notice if a loss is found. It returns true when the watch is
-// over.
-func (w *FirstLoss) Look(last bool) bool {
-	now, err := w.Read()
+// Check takes a reading, and gives the Notice if it has found a loss and measured the cause. It
+// returns true if no further check is needed.
+func (f *FirstLoss) Check(last bool) bool {
+	now, err := f.Read()
 	switch {
 	case err != nil:
-		return true // the session's end meets the same error
+		return true // reading the final accounts returns the same error
 	case now.Lost == 0: // no loss, or only on CPUs that have no ring any more
-		if w.before = now; w.Began != nil {
-			w.Began = nil
-			w.Laps.End()
+		if f.before = now; f.Began != nil {
+			f.Began = nil
+			f.reader.Laps.End()
 		}
 		return false
-	case w.Began == nil && !last:
-		w.Began = &now
-		w.Laps.Begin()
+	case f.Began == nil && !last:
+		f.Began = &now
+		f.reader.Laps.Begin()
 		return false
 	}
-	spent := w.Laps.End()
-	if w.Began != nil && now.At.Sub(w.Began.At) < LossInterval/2 {
-		w.Began = nil // the session has ended, and the time was too short to find the cause
+	spent := f.reader.Laps.End()
+	if f.Began != nil && now.At.Sub(f.Began.At) < LossInterval/2 {
+		f.Began = nil // the session has ended, and the time was too short to find the cause
 	}
-	l := newLoss(w.before, w.Began, now, spent)
-	programs, err := w.Programs()
+	loss := newLoss(f.before, f.Began, now, spent)
+	if f.describe(loss, now.worst) == nil {
+		f.sampler.Options.Notice(loss)
+	}
+	return true
+}
+
+// describe adds the sources of a loss, the sizes of packets and rings, and the size that helps.
+// worst is how many packets the CPU with the most losses has lost.
+func (f *FirstLoss) describe(l *packet.Loss, worst uint64) error {
+	programs, err := f.reader.Roster.Accounts()
 	if err != nil {
-		return true
+		return err
 	}
 	for i, p := range programs {
 		if p.Lost > 0 {
-			l.Sources = append(l.Sources, w.Roster.Source(i))
+			l.Sources = append(l.Sources, f.reader.Roster.Source(i))
 		}
 	}
-	l.Buffer = w.Buffer
-	if accounts, err := w.Ledger.Accounts(w.Programs); err == nil {
-		if total := accounts.Total(); total.Captured > 0 {
-			l.Size = int(total.Bytes / total.Captured)
-		}
+	l.Buffer = f.options.Size
+	accounts, err := f.reader.Ledger.Accounts(f.reader.Roster.Accounts)
+	if total := accounts.Total(); err == nil && total.Captured > 0 {
+		l.Size = int(total.Bytes / total.Captured)
 	}
 	switch {
 	case l.Size == 0:
 	case l.Cause == packet.Burst:
-		l.Enough = w.Enough(l.Size, now.worst)
+		l.Enough = f.options.Enough(l.Size, worst)
 	case l.Cause == packet.SmallRings:
-		l.Enough = w.Enough(l.Size, uint64(l.Rate*packet.EnoughTime.Seconds()))
+		l.Enough = f.options.Enough(l.Size, uint64(l.Rate*packet.EnoughTime.Seconds()))
 	}
-	w.Notice(l)
-	return true
+	return nil
 }
 
 // newLoss describes a loss by three readings: before, the last one without a loss; began, the first
 // one with a loss; and now, after the laps were measured. began is nil if the session ended before
 // that.
-func newLoss(before LossReading, began *LossReading, now LossReading, spent throttle.Times) *packet.Loss {
+func newLoss(before LossReading, began *LossReading, now LossReading, spent probe.Times) *packet.Loss {
 	l := &packet.Loss{
 		Lost:    now.Lost,
 		Wanted:  now.wanted - before.wanted,
@@ -143,14 +127,14 @@ func newLoss(before LossReading, began *LossReading, now LossReading, spent thro
 		return l
 	}
 	l.Rate = max(rate(before, *began), rate(*began, now))
-	lost, wanted := more(began.Lost, now.Lost), more(began.wanted, now.wanted)
-	idle := spent[throttle.Waiting].Seconds() / now.At.Sub(began.At).Seconds()
+	lost, wanted := increase(began.Lost, now.Lost), increase(began.wanted, now.wanted)
+	idle := spent[probe.Waiting].Seconds() / now.At.Sub(began.At).Seconds()
 	room := 1 - float64(lost)/float64(wanted)
 	switch {
-	case lost == 0:
+	case lost == 0: // the zero Cause, Burst
 	case idle > 0.05:
 		l.Cause, l.Idle = packet.SmallRings, idle
-	case spent[throttle.Reading] > spent[throttle.Writing]:
+	case spent[probe.Reading] > spent[probe.Writing]:
 		l.Cause, l.Room = packet.SlowReader, room
 	default:
 		l.Cause, l.Room = packet.SlowOutput, room
@@ -158,13 +142,14 @@ func newLoss(before LossReading, began *LossReading, now LossReading, spent thro
 	return l
 }
 
+// rate is how many packets per second were to be captured between two readings.
 func rate(from, to LossReading) float64 {
-	return float64(more(from.wanted, to.wanted)) / to.At.Sub(from.At).Seconds()
+	return float64(increase(from.wanted, to.wanted)) / to.At.Sub(from.At).Seconds()
 }
 
-// more returns by how much a number has grown; 0 if it is lower than before. It may be lower,
+// increase returns how much a number has risen; 0 if it is lower than before. It may be lower,
 // because a reading leaves out the losses of a CPU that is offline now.
-func more(from, to uint64) uint64 { return to - min(from, to) }
+func increase(from, to uint64) uint64 { return to - min(from, to) }
 
 // A LossReading has the counts of the programs since they were attached. It leaves out losses on
 // CPUs without a ring: a CPU that comes online during a session gets its ring a moment later, and
@@ -172,22 +157,19 @@ func more(from, to uint64) uint64 { return to - min(from, to) }
 type LossReading struct {
 	At     time.Time
 	Lost   uint64
-	wanted uint64 // lost, or in a ring
-	worst  uint64 // lost on the CPU with the most losses
+	wanted uint64 // packets lost, or in a ring
+	worst  uint64 // packets lost on the CPU with the most losses
 }
 
 // Read takes a reading.
-func (w *FirstLoss) Read() (LossReading, error) {
+func (f *FirstLoss) Read() (LossReading, error) {
 	r := LossReading{At: time.Now()}
-	rings := w.Sampler.RingNumbers() // before the counters, so that a loss in between counts as before the new ring
-	var cpus []kernel.SamplerAccount
-	for i := range w.Roster.UsedSlots() {
-		perCPU, err := w.Sampler.PerCPU(i)
+	rings := f.sampler.RingNumbers() // before the counters, so that a loss in between counts as before the new ring
+	cpus := make([]kernel.SamplerAccount, len(rings))
+	for slot := range f.reader.Roster.UsedSlots() {
+		perCPU, err := f.sampler.PerCPU(slot)
 		if err != nil {
 			return r, err
-		}
-		if cpus == nil {
-			cpus = make([]kernel.SamplerAccount, len(perCPU))
 		}
 		for cpu, a := range perCPU {
 			cpus[cpu].Lost += a.Lost
@@ -195,14 +177,14 @@ func (w *FirstLoss) Read() (LossReading, error) {
 		}
 	}
 	for cpu, a := range cpus {
-		if rings[cpu] == 0 || rings[cpu] != w.rings[cpu] {
-			w.unheard[cpu] = a.Lost
+		if rings[cpu] == 0 || rings[cpu] != f.rings[cpu] {
+			f.ignored[cpu] = a.Lost
 		}
-		lost := a.Lost - w.unheard[cpu]
+		lost := a.Lost - f.ignored[cpu]
 		r.Lost += lost
 		r.wanted += lost + a.Sampled
 		r.worst = max(r.worst, lost)
 	}
-	w.rings = rings
+	f.rings = rings
 	return r, nil
 }

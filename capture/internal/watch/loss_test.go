@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xdpcap/xdpcap/capture/internal/throttle"
+	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
@@ -24,20 +24,20 @@ func TestLossCause(t *testing.T) {
 		name  string
 		began *LossReading
 		now   LossReading
-		spent throttle.Times
+		spent probe.Times
 		want  packet.Loss
 	}{
-		{"over, at once", &began, over, throttle.Times{throttle.Reading: half},
+		{"over, at once", &began, over, probe.Times{probe.Reading: half},
 			packet.Loss{Lost: 1000, Wanted: 110_000, Rate: 200_000}},
-		{"the CPU that lost most is offline", &began, offline, throttle.Times{throttle.Reading: half},
+		{"the CPU that lost most is offline", &began, offline, probe.Times{probe.Reading: half},
 			packet.Loss{Lost: 10, Wanted: 99_500, Rate: 200_000}},
-		{"goes on, with pauses", &began, on, throttle.Times{throttle.Reading: half / 2, throttle.Writing: half / 4, throttle.Waiting: half / 4},
+		{"goes on, with pauses", &began, on, probe.Times{probe.Reading: half / 2, probe.Writing: half / 4, probe.Waiting: half / 4},
 			packet.Loss{Lost: 151_000, Wanted: 300_000, Rate: 400_000, Cause: packet.SmallRings, Idle: 0.25}},
-		{"goes on, the reader is busy", &began, on, throttle.Times{throttle.Reading: half * 6 / 10, throttle.Writing: half * 4 / 10},
+		{"goes on, the reader is busy", &began, on, probe.Times{probe.Reading: half * 6 / 10, probe.Writing: half * 4 / 10},
 			packet.Loss{Lost: 151_000, Wanted: 300_000, Rate: 400_000, Cause: packet.SlowReader, Room: 0.25}},
-		{"goes on, the output is busy", &began, on, throttle.Times{throttle.Reading: half * 4 / 10, throttle.Writing: half * 6 / 10},
+		{"goes on, the output is busy", &began, on, probe.Times{probe.Reading: half * 4 / 10, probe.Writing: half * 6 / 10},
 			packet.Loss{Lost: 151_000, Wanted: 300_000, Rate: 400_000, Cause: packet.SlowOutput, Room: 0.25}},
-		{"the session has ended", nil, on, throttle.Times{},
+		{"the session has ended", nil, on, probe.Times{},
 			packet.Loss{Lost: 151_000, Wanted: 300_000, Rate: 300_000}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

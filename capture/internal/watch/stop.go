@@ -9,10 +9,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// stop ends the capture on some interfaces, and returns whether there are any. reason returns why
-// it ends on an interface; nil = it goes on there.
+// stop ends the capture on the interfaces for which reason returns one, and gives a notice of it.
+// It returns false if there are none.
 func (f *Followed) stop(reason func(*captured) error) bool {
-	left := false
+	stopped := false
 	for _, one := range f.all {
 		if one.gone {
 			continue
@@ -22,13 +22,13 @@ func (f *Followed) stop(reason func(*captured) error) bool {
 			continue
 		}
 		f.Options.Notice(why)
-		// An interface that has gone takes its programs with it.
+		// The kernel has detached the programs of an interface that has gone.
 		if err := probe.DetachAll(one.hooks); err != nil && !errors.Is(why, xdp.ErrGone) {
 			f.Options.Notice(err)
 		}
-		one.gone, left = true, true
+		one.gone, stopped = true, true
 	}
-	if !left {
+	if !stopped {
 		return false
 	}
 	if err := f.Sampler.AwaitEnd(); err != nil {
@@ -39,15 +39,15 @@ func (f *Followed) stop(reason func(*captured) error) bool {
 		if !one.gone {
 			continue
 		}
-		if err := f.noteStopped(one); err != nil {
+		if err := f.markStopped(one); err != nil {
 			f.Options.Notice(err)
 		}
 	}
 	return true
 }
 
-// noteStopped records in the roster that all programs of an interface have ended.
-func (f *Followed) noteStopped(one *captured) error {
+// markStopped records in the roster that all programs of an interface have ended.
+func (f *Followed) markStopped(one *captured) error {
 	now, err := machine.Monotonic()
 	if err == nil {
 		f.Roster.Leave(one.sources, now)
@@ -55,19 +55,19 @@ func (f *Followed) noteStopped(one *captured) error {
 	return err
 }
 
-// retire closes the programs of interfaces that have gone, and makes their accounts final, once the
+// retire closes the programs of interfaces that have gone, and makes their accounts final, if the
 // reader has read all their records.
 func (f *Followed) retire() {
 	f.all = slices.DeleteFunc(f.all, func(one *captured) bool {
 		if !one.gone {
 			return false
 		}
-		done, passed := true, f.Passed.Load()
+		areFinal, passed := true, f.Passed.Load()
 		for _, i := range one.sources {
-			retired, err := f.Roster.Retire(i, passed, f.Ledger.Read(i), f.Sampler.Counted)
-			done = done && retired && err == nil
+			retired, err := f.Roster.Retire(i, passed, f.Ledger.Published(i))
+			areFinal = areFinal && retired && err == nil
 		}
-		if !done {
+		if !areFinal {
 			return false
 		}
 		f.Hooks.All = slices.DeleteFunc(f.Hooks.All, func(h probe.Hook) bool { return slices.Contains(one.hooks, h) })

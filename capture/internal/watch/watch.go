@@ -1,6 +1,5 @@
-// Package watch checks whether the hooks of a session still get their packets, by their state and
-// by the counters of their interfaces, and begins and ends its capture on interfaces that come and
-// go.
+// Package watch has the goroutines that watch a running session: whether its hooks still get their
+// packets, which interfaces come and go, whether packets are lost, and which sampling rate fits.
 package watch
 
 import (
@@ -41,15 +40,14 @@ func (h *Hooks) WhileAttached(do func()) {
 	}
 }
 
-// A Watch finds out which hooks of a session have gone blind. The kernel does not notify a process
-// that its program was detached or that a traced program was replaced, so the watch polls.
+// A Watch checks every second which hooks of a session have gone blind: the kernel does not notify
+// a process that its program was detached or that a traced program was replaced.
 type Watch struct {
 	Options
-	seeing     []probe.Hook // the hooks that still see packets
-	isHome     bool         // its goroutine is in the session's network namespace
-	ending     sync.Once
-	quit, Done chan struct{}
-	orders     chan order
+	task
+	seeing      []probe.Hook // the hooks that still see packets; nil if Followed checks them
+	inNamespace bool         // its goroutine is in the network namespace of the session
+	requests    chan filterRequest
 }
 
 // Options are the objects that a watch checks, and the functions that it calls.
@@ -58,24 +56,24 @@ type Options struct {
 	Followed *Followed // nil = the session does not follow interfaces that come and go
 	Roster   *probe.Roster
 	Witness  *Witness
-	Fail     func(error) // records an error that ends the session
+	Fail     func(error) // records an error that Session.Run returns
 	Notice   func(error)
-	Stop     func() // detaches the hooks
+	Stop     func() // ends the session
 }
 
-// New returns a watch. It begins with Start or Look.
+// New returns a watch that has not begun: see Start.
 func New(o Options) *Watch {
-	w := &Watch{Options: o, seeing: o.Hooks.All, quit: make(chan struct{}), Done: make(chan struct{}), orders: make(chan order)}
-	if w.comes() {
+	w := &Watch{Options: o, task: newTask(), seeing: o.Hooks.All, requests: make(chan filterRequest)}
+	if w.followsInterfaces() {
 		w.seeing = nil // Followed checks the hooks with their interfaces
 	}
 	return w
 }
 
-// comes reports whether interfaces come and go.
-func (w *Watch) comes() bool { return w.Followed != nil && w.Followed.finder != nil }
+// followsInterfaces reports whether interfaces come and go.
+func (w *Watch) followsInterfaces() bool { return w.Followed != nil && w.Followed.finder != nil }
 
-// Start looks regularly, in a goroutine.
+// Start starts the goroutine.
 func (w *Watch) Start() error {
 	home, err := netns.Get()
 	entered := make(chan error, 1)
@@ -84,39 +82,39 @@ func (w *Watch) Start() error {
 		if err == nil {
 			err = errors.Join(xdp.Enter(home), home.Close())
 		}
-		w.isHome = err == nil
+		w.inNamespace = err == nil
 		if w.Followed == nil {
 			err = nil // the goroutine needs the namespace only to attach lost programs again
 		}
 		if entered <- err; err == nil {
-			w.keep()
+			w.run()
 		}
 	}()
 	return <-entered
 }
 
-// keep checks the hooks and the cards' clocks regularly, and looks for interfaces that come and go,
+// run checks the hooks and the cards' clocks regularly, and finds interfaces that come and go,
 // until quit is closed.
-func (w *Watch) keep() {
+func (w *Watch) run() {
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
 	var changes <-chan struct{} // nil without Followed
 	var refused <-chan attach.Refusal
-	if w.comes() {
+	if w.followsInterfaces() {
 		changes = w.Followed.finder.Changed
 		if y := w.Followed.yielded; y != nil {
 			refused = y.refused
 		}
 	}
-	// After a change, changed is nil until rested: the changes in between are looked at together.
-	changed, rested := changes, (<-chan time.Time)(nil)
+	// After a change, changed is nil until paused: the changes in between are handled together.
+	changed, paused := changes, (<-chan time.Time)(nil)
 	for {
 		select {
 		case <-w.quit:
 			return
 		case <-ticker.C:
 			switch {
-			case w.comes():
+			case w.followsInterfaces():
 				w.Followed.follow(true)
 				w.Followed.traceOthers()
 			default:
@@ -126,24 +124,18 @@ func (w *Watch) keep() {
 				}
 			}
 			probe.MeasureClocks(w.Roster.Cards(), w.Notice)
-			w.attachAgain(w.Witness.Look())
-		case o := <-w.orders:
-			o.done <- w.Followed.setFilter(o.filter)
+			w.attachAgain(w.Witness.Update())
+		case r := <-w.requests:
+			r.done <- w.Followed.setFilter(r.expression)
 		case r := <-refused:
 			w.Followed.giveWay(r)
-		case <-rested:
-			changed, rested = changes, nil
+		case <-paused:
+			changed, paused = changes, nil
 		case <-changed:
 			w.Followed.follow(false)
-			changed, rested = nil, time.After(followPause)
+			changed, paused = nil, time.After(followPause)
 		}
 	}
-}
-
-// Close joins the goroutine. It may be called again.
-func (w *Watch) Close() {
-	w.ending.Do(func() { close(w.quit) })
-	<-w.Done
 }
 
 // checkHooks reports hooks that have gone blind. The session continues while at least one hook sees
@@ -152,7 +144,7 @@ func (w *Watch) checkHooks() {
 	var blind []error
 	goesOn := true
 	w.Hooks.WhileAttached(func() {
-		blind = w.Look()
+		blind = w.FindBlind()
 		goesOn = len(w.seeing) > 0
 	})
 	for _, err := range blind {
@@ -166,8 +158,8 @@ func (w *Watch) checkHooks() {
 	}
 }
 
-// Look returns errors for the hooks that have gone blind since the last call.
-func (w *Watch) Look() (blind []error) {
+// FindBlind returns errors for the hooks that have gone blind since the last call.
+func (w *Watch) FindBlind() (blind []error) {
 	w.seeing = slices.DeleteFunc(slices.Clone(w.seeing), func(h probe.Hook) bool {
 		err := whyBlind(h)
 		// Several hooks have the same error if their interface is gone.
@@ -192,10 +184,10 @@ func whyBlind(h probe.Hook) error {
 	return message.Errorf(ErrBlind, "%s is no longer captured: %w", name, err)
 }
 
-// attachAgain attaches programs again that their drivers have lost. It uses the same programs and
-// maps, so the accounts go on. If that fails, the next check finds the hook blind.
+// attachAgain attaches the same programs again that drivers have lost, so the accounts continue. If
+// that fails, the next check finds the hook blind.
 func (w *Watch) attachAgain(lost []lostProgram) {
-	if !w.isHome {
+	if !w.inNamespace {
 		return
 	}
 	for _, l := range lost {

@@ -9,7 +9,7 @@ import (
 func TestWatchWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := &Watch{quit: make(chan struct{}), Done: make(chan struct{})}
+		w := &Watch{task: newTask()}
 		returned := false
 		go func() {
 			w.Close()

@@ -15,20 +15,20 @@ import (
 )
 
 // A Witness compares the packets that an interface has counted with the packets that the programs
-// have seen there. An account only has the latter, so it adds up even if packets never reach the
+// have seen there. An account has only the latter, so it adds up even if packets never reach the
 // hook: tc may redirect packets past XDP, and a driver may lose the program.
 //
-// It counts a lower bound. Between an interface's count of a packet and its way through the hook
-// some time may pass, in either order. So the interface is compared with the programs' counts of a
-// second later, and its first reading comes after theirs: for a card, whose driver may count late,
-// some seconds after. If the kernel has joined packets to larger ones before the hook, a larger
-// packet counts as all packets in it: at tc their number, elsewhere their maximum.
+// The difference is a lower bound. An interface counts a packet some time before or after the
+// packet passes the hook. So the interface's count is compared with the programs' counts of a
+// second later, and its first reading comes after theirs: some seconds after for a card, whose
+// driver may count late. If GRO has joined packets before the hook, a super-packet counts as all
+// packets in it: at tc their number, elsewhere the largest possible number.
 type Witness struct {
 	names   *xdp.Names // nil in tests
 	read    func(index int) (xdp.Counts, error)
-	listed  func() []packet.Source  // the latest source of each index
-	gone    func(isOver bool) []int // the indexes of sources that have gone
-	counted func() ([]probe.ProgramCounts, error)
+	listed  func() []packet.Source                // Roster.Sources
+	gone    func(isOver bool) []int               // Roster.Gone
+	counted func() ([]probe.ProgramCounts, error) // Roster.Accounts
 	notice  func(error)
 
 	mu      sync.Mutex
@@ -37,14 +37,14 @@ type Witness struct {
 
 // A passing is the comparison for one source. Counts are cumulative.
 type passing struct {
-	came           int
-	late           int    // after how many more readings the comparison begins
-	base, seenBase uint64 // counts of the interface and of the programs, when the comparison began
-	last, seen     uint64 // the same at the previous reading
-	before         uint64 // packets that had passed by before the comparison began
-	by             uint64 // packets that have passed by since, a lower bound
-	noticed        bool
-	sight          attach.Sight
+	came           int          // Source.Came
+	late           int          // how many more readings come before the comparison begins
+	base, seenBase uint64       // counts of the interface and of the programs, when the comparison began
+	last, seen     uint64       // the same at the previous reading
+	before         uint64       // packets that had passed by before the comparison began
+	by             uint64       // packets that have passed by since, a lower bound
+	noticed        bool         // a notice was given
+	sight          attach.Sight // whether the driver has lost the program
 }
 
 // A lostProgram is a source whose driver has lost the program.
@@ -60,8 +60,8 @@ var ErrPassedBy = errors.New("packets did not pass the hook")
 // the packets from before the session.
 const lateReadings = 3
 
-// mostJoined is the maximum number of packets in one that a program has seen, besides those that it
-// counts as Joined. In native mode it is 1, because XDP comes before GRO.
+// mostJoined is the largest number of packets that one packet seen by a program stands for, without
+// those that the program counts as Joined. In native mode it is 1, because XDP comes before GRO.
 func mostJoined(src *packet.Source) uint64 {
 	if src.Hook == packet.Ingress || src.Hook == packet.Egress || src.Mode == packet.Native {
 		return 1
@@ -73,31 +73,32 @@ func mostJoined(src *packet.Source) uint64 {
 // bridge counts packets that its own filters drop before the hook, and a function of a program, or
 // a program at tc, need not run for all.
 func isWitnessed(src *packet.Source) bool {
-	return src.Index != 0 && src.Driver != "bridge" && !src.TracesFunction() && src.TargetAt == packet.AtXDP && (src.Hook == packet.XDP || src.Hook == packet.Entry || src.Hook == packet.Ingress || src.Hook == packet.Egress)
+	passesAll := src.Hook == packet.XDP || src.Hook == packet.Entry || src.Hook == packet.Ingress || src.Hook == packet.Egress
+	return passesAll && src.Index != 0 && src.Driver != "bridge" && !src.TracesFunction() && src.TargetAt == packet.AtXDP
 }
 
-// NewWitness returns a witness that has not looked yet. gone and counted are as Roster.Gone and
-// Roster.Accounts.
-func NewWitness(listed func() []packet.Source, gone func(isOver bool) []int, counted func() ([]probe.ProgramCounts, error), notice func(error)) (*Witness, error) {
+// NewWitness returns a witness without readings.
+func NewWitness(r *probe.Roster, notice func(error)) (*Witness, error) {
 	names, err := xdp.OpenNames()
 	if err != nil {
 		return nil, err
 	}
 	return &Witness{
-		names: names, read: names.Counts, listed: listed, gone: gone, counted: counted, notice: notice, sources: make(map[int]*passing),
+		names: names, read: names.Counts, listed: r.Sources, gone: r.Gone, counted: r.Accounts, notice: notice, sources: make(map[int]*passing),
 	}, nil
 }
 
+// Close releases the witness, which may be nil.
 func (w *Witness) Close() {
 	if w != nil {
 		w.names.Close()
 	}
 }
 
-// Look compares the last reading of the interfaces with the present counts of the programs, and
+// Update compares the last reading of the interfaces with the present counts of the programs, and
 // reads the interfaces again. It returns the sources whose program is to be attached again. If
-// reading the programs' counters fails, the next call tries again.
-func (w *Witness) Look() []lostProgram {
+// reading the programs' counters fails, the next call retries.
+func (w *Witness) Update() []lostProgram {
 	if w == nil {
 		return nil
 	}
@@ -111,9 +112,9 @@ func (w *Witness) Look() []lostProgram {
 	return w.note(sources, seen, w.readAll(sources))
 }
 
-// Finish compares a last time, before the programs are detached. It waits for a moment without
-// packets, so that all counted packets have passed the hook. On a busy interface there may be no
-// such moment: then it compares with the previous reading.
+// Finish compares a last time, before the programs are detached. It waits for 2 ms without packets,
+// so that all counted packets have passed the hook. If there is no such time, as on a busy
+// interface, it compares with the previous reading.
 func (w *Witness) Finish() {
 	if w == nil {
 		return
@@ -126,7 +127,7 @@ func (w *Witness) Finish() {
 	}
 	for range 3 {
 		packets := w.readAll(sources)
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(settleTime)
 		if maps.Equal(packets, w.readAll(sources)) {
 			w.note(sources, before, packets)
 			break
@@ -171,9 +172,9 @@ func (w *Witness) readAll(sources map[int]*packet.Source) map[int]xdp.Counts {
 	return all
 }
 
-// note keeps a reading of the interfaces, and begins the comparison for a source that is new, whose
-// interface has begun to count anew, or whose program is lost. It returns the lost programs. seen
-// was read before packets.
+// note stores a reading of the interfaces. It begins the comparison for a source that is new, whose
+// interface counts from 0 again, or whose program is lost, and returns the lost programs. seen was
+// read before packets.
 func (w *Witness) note(sources map[int]*packet.Source, seen map[int]uint64, packets map[int]xdp.Counts) (lost []lostProgram) {
 	for i, c := range packets {
 		src, n := sources[i], c.Received
@@ -211,8 +212,8 @@ func isOwnOfCard(src *packet.Source, c xdp.Counts) bool {
 	return c.IsHardware && src.Hook == packet.XDP && src.Mode == packet.Native
 }
 
-// begin begins the comparison with n, the interface's count, and with the number of packets that
-// the programs had seen before it was read.
+// begin begins the comparison. n is the interface's count, and seen how many packets the programs
+// had seen before n was read.
 func (p *passing) begin(n, seen uint64, c xdp.Counts) {
 	p.base, p.seenBase, p.before, p.by = n, seen, p.before+p.by, 0
 	if p.late = 0; c.IsHardware {

@@ -38,7 +38,7 @@ func (w *witnessTest) second(received, seen uint64) {
 	if w.source.Hook == packet.Ingress {
 		w.account.Joined += seen
 	}
-	w.lost = w.Look()
+	w.lost = w.Update()
 }
 
 func (w *witnessTest) passedBy() uint64 {
@@ -73,7 +73,7 @@ func TestWitness(t *testing.T) {
 		w := newWitnessTest(test.source)
 		w.counts.IsHardware = test.isCard
 		w.counts.Received, w.account.Seen = 1000, 7
-		w.Look()
+		w.Update()
 		for _, s := range test.seconds {
 			w.second(s[0], s[1])
 		}
@@ -96,7 +96,7 @@ func TestWitnessOfLostProgram(t *testing.T) {
 	}{{"it helps", 100, 500, 0}, {"it changes nothing", 0, 500 + 1600, 1}} {
 		w := newWitnessTest(packet.Source{Name: "eth0", Hook: packet.XDP, Mode: packet.Native, Index: 2})
 		w.counts.IsHardware = true
-		w.Look()
+		w.Update()
 		for range 5 {
 			w.second(100, 100)
 		}
@@ -125,7 +125,7 @@ func TestWitnessOfLostProgram(t *testing.T) {
 	} {
 		w := newWitnessTest(src)
 		w.source.Index, w.counts.IsHardware = 2, true
-		w.Look()
+		w.Update()
 		for i := range 20 {
 			if w.second(100, 100*uint64(1-i/10)); w.lost != nil {
 				t.Errorf("%v, %v: %+v", src.Hook, src.Mode, w.lost)
@@ -138,7 +138,7 @@ func TestWitnessOfLostProgram(t *testing.T) {
 func TestWitnessOfIndex(t *testing.T) {
 	t.Parallel()
 	w := newWitnessTest(packet.Source{Name: "veth0", Hook: packet.XDP, Mode: packet.Native, Index: 2, Came: 1})
-	w.Look()
+	w.Update()
 	w.second(100, 90)
 	w.second(0, 0)
 	w.source.Came = 9
@@ -154,7 +154,7 @@ func TestWitnessOfIndex(t *testing.T) {
 func TestWitnessFinish(t *testing.T) {
 	t.Parallel()
 	w := newWitnessTest(packet.Source{Name: "veth0", Hook: packet.XDP, Mode: packet.Native, Index: 2})
-	w.Look()
+	w.Update()
 	w.counts.Received, w.account.Seen = 20, 5
 	w.Finish()
 	if got := w.passedBy(); got != 15 {
@@ -162,7 +162,7 @@ func TestWitnessFinish(t *testing.T) {
 	}
 	busy := newWitnessTest(packet.Source{Name: "veth0", Hook: packet.XDP, Mode: packet.Native, Index: 2})
 	busy.read = func(int) (xdp.Counts, error) { busy.counts.Received += 10; return busy.counts, nil }
-	busy.Look()
+	busy.Update()
 	busy.Finish()
 	if got := busy.passedBy(); got != 0 {
 		t.Errorf("%d packets have passed by while others come", got)

@@ -1,5 +1,4 @@
-// Package reader takes packets from the rings of a session: in order, with their time, and counted.
-package reader
+package probe
 
 import (
 	"fmt"
@@ -8,44 +7,42 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/xdpcap/xdpcap/capture/internal/probe"
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
-	"github.com/xdpcap/xdpcap/capture/internal/throttle"
 	"github.com/xdpcap/xdpcap/capture/packet"
 	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// ringsInterval is how often the reader looks for CPUs that have come online.
-const ringsInterval = time.Second
+// refreshInterval is how often the reader looks for CPUs that have come online.
+const refreshInterval = time.Second
 
 // A Reader takes packets from the rings, in the order of their time stamps, and counts them. It
 // belongs to one goroutine, except for the fields and methods whose comments allow any goroutine.
 type Reader struct {
-	Rings     *ring.Set
-	Roster    *probe.Roster
-	Cards     []probe.Card // by source; nil = no source has metadata of a card
-	Lost      ring.Losses
-	Clock     machine.Stamper
-	Ledger    *probe.Ledger
-	Immediate bool           // packets are handed over one by one, not in groups
-	SnapLen   int            // bytes
-	Weighted  bool           // the sampling rate alone gives the packets' weights
-	HasMore   bool           // finishMore is needed for all packets: cards give metadata, weights are unknown, or Follows
-	Follows   bool           // interfaces come and go
-	Rest      *throttle.Rest // measures how long the reader sleeps; nil = not needed
-	Laps      *throttle.Laps // measures how the reader's goroutine spends its time
-	Words     *lost.Words    // nil = no source has lost packets
+	Rings         *ring.Set
+	Roster        *Roster
+	SourcesChange bool   // sources come and go
+	Cards         []Card // by source; nil = no source has metadata of a card
+	Lost          ring.Losses
+	Clock         machine.Stamper
+	Ledger        *Ledger
+	Immediate     bool        // packets are handed over one by one, not in groups
+	SnapLen       int         // bytes
+	Weighted      bool        // the sampling rate alone gives the packets' weights
+	HasMore       bool        // finishMore is needed for all packets: see Finish
+	Words         *lost.Words // names of reasons and functions; nil = no source has lost packets
 
-	Detached *atomic.Bool                          // is set when all programs are detached and have ended
-	Programs func() ([]probe.ProgramCounts, error) // reads the programs' counts for each source
-	Stop     func()                                // detaches the programs
+	Rest Rest // how long the goroutine has slept
+	Laps Laps // how the goroutine divides its time
+
+	Detached *atomic.Bool // set when all programs are detached and have ended
+	Stop     func()       // detaches the programs
 	Notice   func(error)
 
 	// Idle, if not nil, is called when all available packets have been taken, and after each sleep.
 	Idle func()
 
-	Added int   // how many sources have come, as of the last addSources
+	Added int   // how many sources had come at the last addSources
 	Err   error // the error that Read returns from now on
 
 	// Taken is how many packets were handed over so far. Any goroutine may read it.
@@ -54,9 +51,9 @@ type Reader struct {
 	// and Passed the same in CLOCK_MONOTONIC. Any goroutine may read them.
 	Settled, Passed atomic.Int64
 
-	outlets  outlets
-	looked   int64 // when rings were last looked for, in CLOCK_MONOTONIC ns
-	complete bool  // the merge has everything that the programs sent before they were detached
+	outlets   outlets
+	refreshed int64 // when the rings were last refreshed, in CLOCK_MONOTONIC ns
+	complete  bool  // the merge has all records that the programs sent before they were detached
 }
 
 // Read waits for packets, puts the available ones into the slice, as many as fit, and returns how
@@ -65,7 +62,7 @@ type Reader struct {
 func (r *Reader) Read(packets []packet.Packet) (int, error) {
 	for r.Err == nil {
 		if !r.Rings.IsReady() {
-			r.Err = r.Round()
+			r.Err = r.AwaitPackets()
 		} else if n := r.Take(packets); n > 0 {
 			return n, nil
 		}
@@ -97,28 +94,28 @@ func (r *Reader) Take(packets []packet.Packet) (n int) {
 		}
 		n++
 	}
-	r.Took(n)
+	r.CountTaken(n)
 	return n
 }
 
-// Took counts packets that were handed on, and stops the session at the limit.
-func (r *Reader) Took(n int) {
+// CountTaken counts packets that were handed over, and stops the session at the limit.
+func (r *Reader) CountTaken(n int) {
 	r.Taken.Add(uint64(n))
 	if r.Ledger.IsFull() {
 		r.Stop()
 	}
 }
 
-// SourceOf returns the source that has a slot, by which the program names it in a record. It is
-// false if no program can have that slot.
+// SourceOf returns the index of the source that has a slot, which is in each record. ok is false if
+// no source has it.
 func (r *Reader) SourceOf(slot int) (source int, ok bool) {
-	if r.Follows {
+	if r.SourcesChange {
 		return r.tenantOf(slot)
 	}
 	return slot, slot < len(r.Ledger.Counts())
 }
 
-// tenantOf is SourceOf where interfaces come and go.
+// tenantOf is SourceOf where sources come and go.
 func (r *Reader) tenantOf(slot int) (source int, ok bool) {
 	source, came := r.Roster.Tenant(slot)
 	if came > r.Added {
@@ -127,7 +124,7 @@ func (r *Reader) tenantOf(slot int) (source int, ok bool) {
 	return source, came > 0
 }
 
-// addSources makes room for the sources that have come.
+// addSources prepares the reader for the sources that have come.
 func (r *Reader) addSources() {
 	if come := r.Roster.Come(); come > r.Added {
 		r.Cards = r.Roster.Cards()
@@ -137,7 +134,9 @@ func (r *Reader) addSources() {
 	}
 }
 
-// Finish turns the facts that the program wrote into those that users see.
+// Finish converts the facts that the program wrote to those of package packet. Most packets need
+// only their time converted. HasMore is set if all packets need more: where cards give metadata,
+// weights are unknown, or sources come and go.
 func (r *Reader) Finish(f *packet.Facts, slot uint16, source int) {
 	f.Time = r.Clock.Stamp(uint64(f.Time))
 	if f.Dropped|uint64(f.To)|uint64(f.Location) != 0 || r.HasMore || r.Clock.SetBack != 0 {
@@ -145,7 +144,7 @@ func (r *Reader) Finish(f *packet.Facts, slot uint16, source int) {
 	}
 }
 
-// finishMore is the part of Finish that few packets need.
+// finishMore converts the other facts.
 func (r *Reader) finishMore(f *packet.Facts, slot uint16, source int) {
 	if r.Clock.SetBack != 0 {
 		f.ClockSetBack, r.Clock.SetBack = r.Clock.SetBack, 0
@@ -167,33 +166,33 @@ func (r *Reader) finishMore(f *packet.Facts, slot uint16, source int) {
 	}
 }
 
-// Round waits until there is a packet whose position in the order is final, or the session has
-// ended. It waits until a ring has filled up to its watermark or ring.FlushInterval has passed,
-// because each look at the rings costs as much as many packets. After a whole wait without packets,
-// the first packet ends the next wait, if the rings support that.
-func (r *Reader) Round() error {
-	if r.Follows {
+// AwaitPackets waits until there is a packet whose position in the order is final, or the session
+// has ended. It waits until a ring has filled up to its watermark or ring.FlushInterval has passed,
+// because reading the state of all rings costs as much as many packets. After a whole wait without
+// packets, the first packet ends the next wait, if the rings support that.
+func (r *Reader) AwaitPackets() error {
+	if r.SourcesChange {
 		r.addSources()
 	}
 	r.Ledger.Publish()
 	r.Rings.Release()
-	r.settle()
+	r.publishHorizon()
 	atRecord := r.Immediate
 	for waited := r.Immediate; !r.complete; {
 		if r.Idle != nil {
-			r.Laps.Lap(throttle.Reading)
+			r.Laps.Lap(Reading)
 			r.Idle()
-			r.Laps.Lap(throttle.Writing)
+			r.Laps.Lap(Writing)
 		}
 		// This is read before the rings, so that Gather below finds everything that the programs
 		// sent. A record that comes later is from a program that could not be detached.
 		detached := r.Detached.Load()
-		now, wasSet, err := r.Clock.Read()
+		now, clockWasSet, err := r.Clock.Read()
 		if err != nil {
 			return err
 		}
-		if now-r.looked >= int64(ringsInterval) {
-			r.looked = now
+		if now-r.refreshed >= int64(refreshInterval) {
+			r.refreshed = now
 			if err := r.Rings.Refresh(); err != nil {
 				r.Notice(fmt.Errorf("packets on a CPU that has come online are lost: %w", err))
 			}
@@ -201,7 +200,7 @@ func (r *Reader) Round() error {
 		final := r.Rings.Complete(now)
 		horizon := uint64(final)
 		switch {
-		case wasSet: // the clock was set: packets from before that are taken first, and keep the old time
+		case clockWasSet: // packets from before that are taken first, with the old time
 			horizon = uint64(min(final, r.Clock.Until))
 		case detached:
 			r.complete, horizon = true, math.MaxUint64
@@ -213,13 +212,13 @@ func (r *Reader) Round() error {
 		filled := r.Rings.Arm(atRecord)
 		ready := r.Rings.IsReady()
 		if !ready {
-			r.settle()
+			r.publishHorizon()
 		}
 		switch {
-		case ready && (waited || wasSet || r.complete || filled):
+		case ready && (waited || clockWasSet || r.complete || filled):
 			return nil
-		case wasSet:
-			r.follow(final)
+		case clockWasSet:
+			r.adoptClock(final)
 		case !r.complete:
 			waited = true
 			if err := r.wait(); err != nil {
@@ -230,17 +229,17 @@ func (r *Reader) Round() error {
 	return r.end()
 }
 
-// settle publishes that all packets up to the horizon were handed over.
-func (r *Reader) settle() {
+// publishHorizon publishes the stamp up to which all packets were handed over.
+func (r *Reader) publishHorizon() {
 	if horizon := r.Rings.Horizon(); horizon < math.MaxInt64 {
 		r.Settled.Store(int64(horizon) + r.Clock.Offset)
 		r.Passed.Store(int64(horizon))
 	}
 }
 
-// follow adopts the wall clock's new time once all packets from before the change have been taken.
-// The packets' order is final up to `final`, in CLOCK_MONOTONIC ns.
-func (r *Reader) follow(final int64) {
+// adoptClock adopts the new time of the wall clock once all packets from before the change have
+// been taken. The packets' order is final up to `final`, in CLOCK_MONOTONIC ns.
+func (r *Reader) adoptClock(final int64) {
 	if r.Clock.Until >= final {
 		time.Sleep(ring.SettleTime)
 		return
@@ -250,20 +249,18 @@ func (r *Reader) follow(final int64) {
 	}
 }
 
-// wait sleeps until a ring becomes readable, a timeout has passed, or the session was stopped.
+// wait sleeps until a ring becomes readable, a timeout passes, or the session is stopped.
 func (r *Reader) wait() error {
-	r.Laps.Lap(throttle.Reading)
-	defer r.Laps.Lap(throttle.Waiting)
-	if r.Rest != nil {
-		r.Rest.Begin()
-		defer r.Rest.End()
-	}
+	r.Laps.Lap(Reading)
+	defer r.Laps.Lap(Waiting)
+	r.Rest.Begin()
+	defer r.Rest.End()
 	return r.Rings.Wait()
 }
 
 // end closes the ledger with a last reading of the programs' counters.
 func (r *Reader) end() error {
-	programs, err := r.Programs()
+	programs, err := r.Roster.Accounts()
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package throttle
+package probe
 
 import (
 	"testing"
@@ -29,5 +29,43 @@ func TestLaps(t *testing.T) {
 	want := Times{Waiting: 100 * time.Hour, Reading: 10 * time.Hour, Writing: time.Hour}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A Rest counts the current sleep, and its total never decreases at concurrent calls.
+func TestRest(t *testing.T) {
+	t.Parallel()
+	r := new(Rest)
+	stop := make(chan struct{})
+	slept := make(chan struct{})
+	go func() {
+		defer close(slept)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				r.Begin()
+				r.End()
+			}
+		}
+	}()
+	last := time.Duration(0)
+	for begin := time.Now(); time.Since(begin) < 50*time.Millisecond; {
+		now := r.Total()
+		if now < last {
+			t.Errorf("slept %v, and before that %v", now, last)
+			break
+		}
+		last = now
+	}
+	close(stop)
+	<-slept
+	r.Begin()
+	for before := r.Total(); r.Total() == before; {
+	}
+	r.End()
+	if before := r.Total(); r.Total() != before {
+		t.Error("it goes on to sleep")
 	}
 }

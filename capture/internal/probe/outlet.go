@@ -1,4 +1,4 @@
-package reader
+package probe
 
 import (
 	"maps"
@@ -8,21 +8,20 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// maxOutlets is the most names of outlets that are cached: interfaces may come and go for weeks,
-// and adding a name copies the cache.
+// maxOutlets is the size at which the cache of names is emptied: interfaces may come and go for
+// weeks, and adding a name copies the cache.
 const maxOutlets = 1024
 
 // outlets is a cache of outlets' names. A name is looked up for the first packet to the outlet, and
-// again if maxOutlets others were looked up since.
+// again after the cache was emptied.
 type outlets struct {
 	interfaces *xdp.Names // nil if no source has outlets
-	// The map is never changed, only replaced by a larger one, because the outputs read it
-	// concurrently.
-	known atomic.Pointer[map[packet.Outlet]string]
-	last  packet.Outlet // the last one learned
+	// The map is never changed, only replaced, because the outputs read it concurrently.
+	cached atomic.Pointer[map[packet.Outlet]string]
+	last   packet.Outlet // of the last call of learn
 }
 
-// learn looks up the name of an outlet. It belongs to the reader's goroutine.
+// learn adds the name of an outlet to the cache. It belongs to the reader's goroutine.
 func (o *outlets) learn(to packet.Outlet) {
 	if to == o.last || o.interfaces == nil {
 		return
@@ -38,16 +37,16 @@ func (o *outlets) learn(to packet.Outlet) {
 		}
 	}
 	larger := map[packet.Outlet]string{to: name}
-	if known := o.known.Load(); known != nil && len(*known) < maxOutlets {
-		maps.Copy(larger, *known)
+	if cached := o.cached.Load(); cached != nil && len(*cached) < maxOutlets {
+		maps.Copy(larger, *cached)
 	}
-	o.known.Store(&larger)
+	o.cached.Store(&larger)
 }
 
-// name returns the name of an outlet, if it is known. Any goroutine may call it.
+// name returns the name of an outlet, if it is cached. Any goroutine may call it.
 func (o *outlets) name(to packet.Outlet) (name string, ok bool) {
-	if known := o.known.Load(); known != nil {
-		name, ok = (*known)[to]
+	if cached := o.cached.Load(); cached != nil {
+		name, ok = (*cached)[to]
 	}
 	return name, ok
 }
@@ -58,7 +57,7 @@ func (r *Reader) OpenOutlets() (err error) {
 	return err
 }
 
-// CloseOutlets ends that. It may be called again.
+// CloseOutlets ends the look-ups; names stay cached. It may be called again.
 func (r *Reader) CloseOutlets() {
 	if r.outlets.interfaces != nil {
 		r.outlets.interfaces.Close()
@@ -66,5 +65,5 @@ func (r *Reader) CloseOutlets() {
 	r.outlets.interfaces = nil
 }
 
-// OutletName returns the name of an outlet, if it is known. Any goroutine may call it.
+// OutletName returns the name of an outlet, if it was looked up. Any goroutine may call it.
 func (r *Reader) OutletName(to packet.Outlet) (name string, ok bool) { return r.outlets.name(to) }
