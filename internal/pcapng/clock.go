@@ -9,7 +9,7 @@ import (
 // than 292 years from the epoch, which nanoseconds cannot count, become the earliest or latest
 // possible value.
 type Clock struct {
-	times  uint64 // a stamp's nanoseconds are stamp * times / divide >> shift
+	times  uint64 // a stamp's nanoseconds are (stamp * times >> shift) / divide
 	divide uint64
 	shift  uint
 	offset int64 // seconds, added
@@ -20,7 +20,7 @@ func NewClock(resolution byte, offset int64) Clock {
 	c := Clock{times: 1, divide: 1, offset: offset}
 	n := int(resolution & 0x7f)
 	switch {
-	case resolution&0x80 != 0:
+	case resolution&0x80 != 0: // a stamp counts units of 2^-n s; otherwise of 10^-n s
 		c.times, c.shift = 1e9, uint(n)
 	case n <= 9:
 		c.times = pow10(9 - n)
@@ -43,7 +43,7 @@ func pow10(n int) uint64 {
 
 // Time returns the time of a stamp in nanoseconds since the Unix epoch, rounded down.
 func (c Clock) Time(stamp uint64) int64 {
-	hi, lo := bits.Mul64(stamp, c.times)
+	hi, lo := bits.Mul64(stamp, c.times) // 128 bits
 	switch {
 	case c.shift >= 64:
 		hi, lo = 0, hi>>(c.shift-64)

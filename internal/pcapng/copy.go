@@ -5,13 +5,10 @@ import (
 	"slices"
 )
 
-// Copying a block keeps all its options, including options that this package cannot parse.
-
-// AppendCopy appends a block unchanged except that its numbers become little-endian. For a
-// big-endian block of an unknown type it returns false and dst unchanged, because the positions of
-// the block's numbers are unknown.
-//
-// In big-endian blocks, the values of unknown options are copied unchanged.
+// AppendCopy appends a block with all its options, even unknown ones, unchanged except that its
+// numbers become little-endian. The values of unknown options stay as they are. For a big-endian
+// block of an unknown type it returns false and dst unchanged, because the positions of the block's
+// numbers are unknown.
 func AppendCopy(dst []byte, b Block) ([]byte, bool) {
 	if !b.Big {
 		return append(dst, b.Raw...), true
@@ -21,8 +18,7 @@ func AppendCopy(dst []byte, b Block) ([]byte, bool) {
 	}
 	start := len(dst)
 	dst = append(dst, b.Raw...)
-	t := swapper{raw: dst[start:]}
-	t.block(b)
+	swapper{dst[start:]}.block(b)
 	return dst, true
 }
 
@@ -30,7 +26,7 @@ func AppendCopy(dst []byte, b Block) ([]byte, bool) {
 // returns false if the block has no room for the number.
 func Renumber(raw []byte, to uint32) bool {
 	switch le.Uint32(raw) {
-	case blockPacket, blockStatistics:
+	case TypePacket, TypeStatistics:
 		le.PutUint32(raw[8:], to)
 		return true
 	case TypeOldPacket:
@@ -66,7 +62,7 @@ func PrefixName(b Block, prefix string) Block {
 	return b
 }
 
-// EndOpenly sets the length in a section header to unknown, because a copy may omit blocks.
+// EndOpenly sets the length in a section header to -1, unknown, because a copy may omit blocks.
 func EndOpenly(raw []byte) {
 	for i := range 8 {
 		raw[16+i] = 0xff
@@ -98,13 +94,14 @@ func AppendMergedSection(b []byte, names []string, sections []Block) []byte {
 
 // canSwap reports whether the positions of the block's numbers are known.
 func (b *Block) canSwap() bool {
-	return slices.Contains([]uint32{blockSection, blockInterface, TypeOldPacket, TypeSimple, typeNames, blockStatistics, blockPacket,
+	return slices.Contains([]uint32{TypeSection, TypeInterface, TypeOldPacket, TypeSimple, typeNames, TypeStatistics, TypePacket,
 		typeJournal, typeSecrets, typeCustom, typeCustomKeep}, b.Type)
 }
 
-// A swapper converts the numbers of a big-endian block to little-endian.
+// A swapper converts the numbers of a big-endian block to little-endian, in place.
 type swapper struct{ raw []byte }
 
+// swap reverses the bytes of the number of this size at an offset, unless the block ends before.
 func (t swapper) swap(at, size int) {
 	if at >= 0 && at+size <= len(t.raw) {
 		slices.Reverse(t.raw[at : at+size])
@@ -124,17 +121,17 @@ func (t swapper) block(b Block) {
 	t.swapAll(0, 4, 4)
 	t.swap(len(t.raw)-4, 4)
 	switch b.Type {
-	case blockSection:
+	case TypeSection:
 		t.swapAll(8, 4, 2, 2, 8)
-	case blockInterface:
+	case TypeInterface:
 		t.swapAll(8, 2, 2, 4)
 	case TypeOldPacket:
 		t.swapAll(8, 2, 2, 4, 4, 4, 4)
 	case TypeSimple:
 		t.swap(8, 4)
-	case blockStatistics:
+	case TypeStatistics:
 		t.swapAll(8, 4, 4, 4)
-	case blockPacket:
+	case TypePacket:
 		t.swapAll(8, 4, 4, 4, 4, 4)
 	case typeSecrets:
 		t.swapAll(8, 4, 4)
@@ -174,7 +171,7 @@ func (t swapper) option(blockType uint32, code uint16, value []byte, at int) {
 		return
 	}
 	switch blockType {
-	case blockInterface:
+	case TypeInterface:
 		switch code {
 		case ifSpeed, ifTSOffset, ifTxSpeed, ifRxSpeed, ifTZone:
 			t.swap(at, len(value))
@@ -186,7 +183,7 @@ func (t swapper) option(blockType uint32, code uint16, value []byte, at int) {
 				}
 			}
 		}
-	case blockPacket:
+	case TypePacket:
 		switch code {
 		case epbFlags, epbDropCount, epbPacketID, epbQueue:
 			t.swap(at, len(value))
@@ -195,7 +192,7 @@ func (t swapper) option(blockType uint32, code uint16, value []byte, at int) {
 				t.swap(at+1, 4)
 			}
 		case epbVerdict:
-			if len(value) == 9 && value[0] != 0 { // 0 is the hardware's, in any format
+			if len(value) == 9 && value[0] != 0 { // 0: in a format of the hardware
 				t.swap(at+1, 8)
 			}
 		}
@@ -203,7 +200,7 @@ func (t swapper) option(blockType uint32, code uint16, value []byte, at int) {
 		if code == epbFlags {
 			t.swap(at, len(value))
 		}
-	case blockStatistics:
+	case TypeStatistics:
 		switch code {
 		case isbStartTime, isbEndTime:
 			t.swapAll(at, 4, 4)
@@ -217,7 +214,7 @@ func (t swapper) option(blockType uint32, code uint16, value []byte, at int) {
 func (b *Block) ConvertTimes(convert func(uint64) uint64) {
 	replace := func(at []byte) { putTime(at, convert(timeOf(at, b.Big)), b.Big) }
 	replace(b.Raw[12:])
-	if b.Type != blockStatistics {
+	if b.Type != TypeStatistics {
 		return
 	}
 	o := b.options(b.optionsAt())
