@@ -46,11 +46,11 @@ func (f *File) Forget(source int) bool {
 	defer d.mu.Unlock()
 	l, ok := d.leaving[source]
 	if !ok {
-		if e, ok := f.writer.enc.(pcapngEncoder); ok {
-			e.describeAdded(f.writer.queue.open) // describes its interface even if it had no packets
+		if e, ok := f.enc.(pcapngEncoder); ok {
+			e.describeAdded(f.queue.open) // describes its interface even if it had no packets
 		}
-		d.leaving[source] = &departure{after: f.writer.queue.open.end()}
-		f.writer.queue.wake()
+		d.leaving[source] = &departure{after: f.queue.open.end()}
+		f.queue.wake()
 		return false
 	}
 	if l.isReported {

@@ -28,8 +28,8 @@ type part struct {
 func (f *File) newPart(path, name string, file *outfile.File) *part {
 	p := &part{file: file, path: path}
 	s := &p.stream
-	s.out, s.name, s.frames, s.check = file, name, f.writer.stream.frames, p.check
-	if f.writer.options.Format.IsText() && s.frames == nil && !file.IsRegular() {
+	s.out, s.name, s.frames, s.check = file, name, f.frames, p.check
+	if f.options.Format.IsText() && s.frames == nil && !file.IsRegular() {
 		s.out = lines.PipeWriter{Out: file}
 	}
 	return p
@@ -38,16 +38,16 @@ func (f *File) newPart(path, name string, file *outfile.File) *part {
 // openPart opens the file that will have this path. An existing file is overwritten if it is the
 // ring's own, or unless Rotation.NoOverwrite forbids it.
 func (f *File) openPart(path string, own bool) (*part, error) {
-	name := f.writer.options.Name
+	name := f.options.Name
 	if name == "" || !f.rotation.isSingle() {
 		name = path
 	}
 	r := &f.rotation
-	opened, err := outfile.Open(path, outfile.Options{Atomic: r.Atomic, New: r.NoOverwrite && !own, Regular: !r.isSingle(), Trust: f.writer.options.trust()})
+	opened, err := outfile.Open(path, outfile.Options{Atomic: r.Atomic, New: r.NoOverwrite && !own, Regular: !r.isSingle(), Trust: f.options.trust()})
 	if err != nil {
 		return nil, err
 	}
-	if err := f.writer.options.refuses(opened); err != nil {
+	if err := f.options.refuses(opened); err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
 	return f.newPart(path, name, opened), nil
@@ -68,7 +68,7 @@ func (f *File) openAt(place Place, pass bool, own func(path string) bool) (*part
 		}
 		place.InPeriod, place.Passed = place.InPeriod+1, place.Passed+1
 		next := r.Path(place)
-		if !pass || !f.writer.options.hasOthers(r, path) || next == path || next == first || tries == triedNames {
+		if !pass || !f.options.hasOthers(r, path) || next == path || next == first || tries == triedNames {
 			return nil, err
 		}
 		f.passOver(path)
@@ -83,8 +83,8 @@ func (f *File) passOver(path string) {
 		return
 	}
 	f.passed = fmt.Errorf("%s is another user's file: the series passes over the names that others have taken", path)
-	if f.writer.notice != nil {
-		f.writer.notice(f.passed)
+	if f.notice != nil {
+		f.notice(f.passed)
 	}
 }
 

@@ -69,7 +69,7 @@ func (f *File) openFirst(blocks []byte, packets []capture.BlockEnd) ([]byte, []c
 		if f.rotation.FromFirst {
 			f.rotation.Origin = at.Truncate(time.Second)
 		}
-		err := f.open(f.rotation.first(at))
+		err := f.beginFile(f.rotation.first(at))
 		f.header, f.before = header, nil
 		return blocks[len(before):], packets[i:], err
 	}
@@ -214,14 +214,14 @@ func (f *File) rotate(at time.Time) error {
 	if last {
 		return f.allWritten()
 	}
-	if err := f.open(next); err != nil {
+	if err := f.beginFile(next); err != nil {
 		return fmt.Errorf("begin file %d of the capture: %w", next.Number+1, err)
 	}
 	return nil
 }
 
-// open begins the file of the series at a Place.
-func (f *File) open(place Place) error {
+// beginFile begins the file of the series at a Place.
+func (f *File) beginFile(place Place) error {
 	p, err := f.openAt(place, place.Number > 0 || f.rotation.Keep > 0, f.keeper.release)
 	if err != nil {
 		return err
@@ -233,7 +233,7 @@ func (f *File) open(place Place) error {
 	}
 	f.current = p
 	f.mu.Unlock()
-	f.keeper.empty(p.file)
+	f.keeper.noteEmptied(p.file)
 	if err := p.file.Begin(); err != nil {
 		return err
 	}
@@ -252,11 +252,11 @@ func (f *File) start(p *part) {
 	header, described, renumbers := f.header, firstInterfaces(&f.description), false
 	if f.place.Number > 0 && f.description.IsLive() && f.description.More != nil {
 		header, described = f.nextHeader()
-		_, renumbers = f.writer.enc.(pcapngEncoder)
+		_, renumbers = f.enc.(pcapngEncoder)
 	}
 	p.stream.begin(header, f.written, len(f.description.Sources), described)
 	p.stream.renumbers = renumbers
-	p.stream.reportEvery(f.writer.options.StatisticsInterval, func() []byte { return f.statistics(f.onlyDescribed(f.accountsSoFar(p.stream.taken))) })
+	p.stream.reportEvery(f.options.StatisticsInterval, func() []byte { return f.statistics(f.onlyDescribed(f.accountsSoFar(p.stream.taken))) })
 	if f.rotation.MaxBytes > 0 || f.rotation.MinFree > 0 {
 		p.stream.grant = f.grant
 	}
@@ -268,7 +268,7 @@ func (f *File) wakeAt(t time.Time) {
 		return
 	}
 	f.stopTimer()
-	f.timer = time.AfterFunc(time.Until(t), f.writer.queue.wake)
+	f.timer = time.AfterFunc(time.Until(t), f.queue.wake)
 }
 
 func (f *File) stopTimer() {
@@ -336,7 +336,7 @@ func (f *File) statisticsOf(own capture.Accounts, has func(source int) bool) []b
 	if !f.rotation.isSingle() {
 		s.session, s.since = f.reported.Plus(own), f.description.Started
 	}
-	return f.writer.enc.trailer(nil, s)
+	return f.enc.trailer(nil, s)
 }
 
 // accountsSoFar returns the current file's accounts while the session runs.
