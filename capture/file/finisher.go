@@ -16,13 +16,13 @@ const maxUnfinished = 8
 type finisher struct {
 	rotation *Rotation
 	keeper   *Keeper
-	parts    chan *part
+	parts    chan *part         // complete files
 	syncs    chan *outfile.File // files whose disks must be synced
 	ended    chan struct{}
-	once     sync.Once
+	once     sync.Once // closes parts
 
 	mu      sync.Mutex
-	err     error
+	err     error            // the first
 	refused capture.Accounts // Captured and Bytes of files that did not reach the disk
 }
 

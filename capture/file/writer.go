@@ -76,23 +76,22 @@ type encoder interface {
 	trailer(b []byte, s *statistics) []byte
 }
 
-// A lateEncoder is an encoder that may append blocks after the last packet. The last chunk has room
-// for them.
+// A lateEncoder is an encoder that may append blocks after the last packet, to the last chunk.
 type lateEncoder interface{ finish(c *chunk) }
 
-// statistics are written at the end of a file.
+// statistics are the accounts of a file's sources, which an encoder may write as blocks.
 type statistics struct {
-	capture.Accounts                  // of the packets in this file
-	start            time.Time        // when counting began
-	session          capture.Accounts // of the packets in all files of the session so far; nil = no comment
-	since            time.Time        // when counting for session began
-	number           int              // index of this file, from 0
-	omit             func(int) bool   // if not nil, whether to leave out a source's statistics
-	interfaceOf      func(int) (number uint32, ok bool)
+	capture.Accounts                                           // of the packets in this file
+	start            time.Time                                 // when counting began
+	session          capture.Accounts                          // of the packets in all files of the session so far; nil = no comment
+	since            time.Time                                 // when counting for session began
+	number           int                                       // index of this file, from 0
+	has              func(source int) bool                     // whether the block of a source is written; nil = those of all
+	interfaceOf      func(source int) (number uint32, ok bool) // numbering.interfaceOf
 }
 
-// comment returns a function that returns the comment for a source's statistics: the number of the
-// file, and the accounts of all files. It returns nil if there is a single file.
+// comment returns a function that makes the comment of a source's statistics in a file of a series:
+// the number of the file, and the account of all files. It returns nil if there is a single file.
 func (s *statistics) comment() func(source int) string {
 	if s.session == nil {
 		return nil
