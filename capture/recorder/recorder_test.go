@@ -422,7 +422,10 @@ func BenchmarkRecorder(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer r.Close()
+			if err := r.Begin(capture.Description{Sources: make([]capture.Source, 1)}); err != nil {
+				b.Fatal(err)
+			}
+			defer r.End(make(capture.Accounts, 1))
 			p := []capture.Packet{{Facts: &capture.Facts{}, Data: make([]byte, 64)}}
 			b.ReportAllocs()
 			for b.Loop() {
