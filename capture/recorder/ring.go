@@ -17,6 +17,7 @@ type packetRing struct {
 	mem            []byte        // its length is a multiple of 8
 	head, tail     atomic.Uint64 // positions: the total numbers of bytes added and removed
 	headAt, tailAt int           // their offsets in mem
+	copied         header        // memory for firstTime
 }
 
 func newPacketRing(size int) (*packetRing, error) {
@@ -101,10 +102,10 @@ func (r *packetRing) first(p *capture.Packet, w *wrapped) {
 // firstSource returns the source of the oldest packet. The ring must not be empty.
 func (r *packetRing) firstSource() int { return int(r.header(r.tailAt).source) }
 
-// firstTime returns the time stamp of the oldest packet. The ring must not be empty.
+// firstTime returns the time stamp of the oldest packet. The ring must not be empty. The goroutine
+// that adds packets calls it, while no other one removes them.
 func (r *packetRing) firstTime() int64 {
-	var copied header
-	return r.wholeHeader(r.tailAt, &copied).facts.Time
+	return r.wholeHeader(r.tailAt, &r.copied).facts.Time
 }
 
 // wholeHeader returns the header at an offset in the ring or, if it wraps around, a copy in `to`.
