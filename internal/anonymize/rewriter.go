@@ -14,11 +14,11 @@ const maxHeaders = 1024
 type rewriter struct {
 	m *mapper
 
-	packet   []byte // as it was captured
-	wire     int    // its length in bytes before truncation
-	old, new []byte // its first bytes, before and after rewriting
-	sums     [maxSums]checksum
-	count    int // of sums
+	packet   []byte            // as it was captured
+	wire     int               // its length in bytes before truncation
+	old, new []byte            // its first bytes, before and after rewriting
+	sums     [maxSums]checksum // to be updated, the outermost first
+	count    int               // of sums
 }
 
 // newRewriter returns a rewriter that maps addresses by m.
@@ -40,9 +40,9 @@ func (r *rewriter) Rewrite(to *[maxHeaders]byte, typ headers.Link, packet []byte
 	return kept
 }
 
-// link rewrites a packet from its first header on. link and the functions below get two offsets:
-// where a header begins, and the upper bound of its end. They return the offset at which the kept
-// bytes end: the beginning of the header if it is not whole or has an unknown form.
+// link rewrites a packet from its first header on. The functions for the headers after it get two
+// offsets: `at`, where their header begins, and `end`, where the packet that contains it ends. They
+// return the offset at which the kept bytes end, which is `at` if the header is truncated or unknown.
 func (r *rewriter) link(typ headers.Link, end int) int {
 	etherType, at, ok := typ.Header(r.old)
 	if !ok {
