@@ -54,7 +54,6 @@ func (f *finisher) run() {
 	}
 }
 
-// finish finishes a file.
 func (f *finisher) finish(p *part) {
 	info, _ := p.file.Stat()
 	err := p.finish()
@@ -85,13 +84,11 @@ func (f *finisher) sync(file *outfile.File) {
 	}
 }
 
-// add queues a complete file.
 func (f *finisher) add(p *part) {
 	f.keeper.queue(p)
 	f.parts <- p
 }
 
-// failure returns the first error.
 func (f *finisher) failure() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -230,7 +230,6 @@ func (k *Keeper) sum() int64 {
 	return n
 }
 
-// existing describes all files together.
 func (k *Keeper) existing() Existing {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -246,7 +246,6 @@ func (k *Keeper) needsSync() bool {
 	return true
 }
 
-// syncDisk syncs a file's disk.
 func (k *Keeper) syncDisk(file *outfile.File) {
 	k.mu.Lock()
 	began := time.Now()

@@ -32,7 +32,6 @@ const windowSize = 2 * frameSize
 // A gzipPacker makes each frame a member, of which a file may have many.
 type gzipPacker struct{ w *gzip.Writer }
 
-// newGzipPacker returns a packer of RFC 1952.
 func newGzipPacker() packer {
 	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is a valid one
 	return gzipPacker{w}
@@ -63,7 +62,6 @@ type zstdPacker struct {
 	begun bool // the header of the file's frame was written
 }
 
-// newZstdPacker returns a packer of RFC 8878.
 func newZstdPacker() packer {
 	p := new(zstdPacker)
 	// With a concurrency of 1 there are no goroutines other than the caller's. There is no

@@ -114,7 +114,6 @@ func (p *part) check() error {
 // isSpoiled reports whether the file can no longer be read.
 func (p *part) isSpoiled() bool { return errors.Is(p.err, outfile.ErrSpoiled) }
 
-// write adds packets.
 func (p *part) write(blocks []byte, packets []capture.BlockEnd) error {
 	for i := range packets {
 		if isPacket(&packets[i]) {

@@ -110,7 +110,6 @@ func (s *space) endSync(began, now time.Time) {
 // isFull reports whether no further removed file can be held open until other programs close it.
 func (s *space) isFull() bool { return len(s.removed) >= maxHeld }
 
-// close closes the removed files that are held open.
 func (s *space) close() {
 	for _, r := range s.removed {
 		if r.file != nil {

@@ -59,7 +59,6 @@ func newFeedConn(socket net.Conn) *feedConn {
 	return c
 }
 
-// isSecure reports whether the connection uses TLS.
 func (c *feedConn) isSecure() bool { return c.Conn != c.socket }
 
 // secure does the TLS handshake; later reads and writes use TLS.

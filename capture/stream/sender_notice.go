@@ -55,7 +55,6 @@ func (s *Sender) notify() {
 	}
 }
 
-// stateNow returns the current state.
 func (s *Sender) stateNow() senderState {
 	notTaken := s.feed.takenNow().Total().NotTaken
 	s.mu.Lock()

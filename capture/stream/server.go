@@ -65,7 +65,6 @@ func (s *Server) Begin(d capture.Description) error {
 	return nil
 }
 
-// accept accepts clients until the listener is closed.
 func (s *Server) accept() {
 	for {
 		socket, err := s.listener.Accept()
@@ -102,7 +101,6 @@ func (s *Server) accept() {
 	}
 }
 
-// handshake does the TLS handshake with a client.
 func (s *Server) handshake(conn *feedConn) error {
 	ctx, cancel := context.WithTimeout(s.open, s.patience)
 	defer cancel()

@@ -71,7 +71,6 @@ func (h *handshakes) remove(one *handshaking) {
 	h.all = slices.DeleteFunc(h.all, func(other *handshaking) bool { return other == one })
 }
 
-// end removes a connection.
 func (h *handshakes) end(one *handshaking) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

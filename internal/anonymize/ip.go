@@ -126,7 +126,6 @@ func (r *rewriter) optionsOfIPv6(at, end, limit int) bool {
 	return true
 }
 
-// transport rewrites the payload of IP.
 func (r *rewriter) transport(at, end int, protocol byte, ip layer) int {
 	switch protocol {
 	case 1:

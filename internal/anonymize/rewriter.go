@@ -21,7 +21,6 @@ type rewriter struct {
 	count    int               // of sums
 }
 
-// newRewriter returns a rewriter that maps addresses by m.
 func newRewriter(m *mapper) *rewriter { return &rewriter{m: m} }
 
 // Rewrite copies the headers of a packet that it can parse, with other addresses, and returns their
@@ -159,7 +158,6 @@ func (r *rewriter) pppoe(at, end int) int {
 	return at + size
 }
 
-// address maps the address of this size at an offset.
 func (r *rewriter) address(at, size int) { r.m.Address(r.new[at : at+size]) }
 
 func (r *rewriter) u16(at int) uint16 { return binary.BigEndian.Uint16(r.old[at:]) }

@@ -1,7 +1,7 @@
 package capfile
 
 import (
-	"container/heap"
+	"cmp"
 	"errors"
 	"io"
 	"slices"
@@ -14,7 +14,7 @@ import (
 // goroutine.
 type Merge struct {
 	pending    []*File // files whose next packet is not known yet: at the beginning, and while they are late
-	heads      heads   // files whose current block is a packet
+	heads      []*File // files whose current block is a packet, in the order of these packets
 	returned   bool    // the packet of heads[0] has been returned
 	interfaces int     // described so far
 	errs       []error // of the files that have ended
@@ -56,18 +56,21 @@ func (m *Merge) Next() (*Block, error) {
 // packets. It returns early with a block that is not a packet, if one comes before these.
 func (m *Merge) findPackets() *Block {
 	if m.returned {
-		b, late := m.advance(m.heads[0])
-		switch {
-		case b != nil && b.Kind != Packet:
+		f := m.heads[0]
+		b, late := m.advance(f)
+		if b != nil && b.Kind != Packet {
 			return b
-		case b != nil && len(m.heads) > 1:
-			heap.Fix(&m.heads, 0)
-		case b == nil:
-			if f := heap.Pop(&m.heads).(*File); late {
+		}
+		m.returned = false
+		if isFirst := b != nil && (len(m.heads) == 1 || byOrder(f, m.heads[1]) < 0); !isFirst {
+			m.heads = slices.Delete(m.heads, 0, 1)
+			switch {
+			case b != nil:
+				m.insert(f)
+			case late:
 				m.pending = append(m.pending, f)
 			}
 		}
-		m.returned = false
 	}
 	for i := 0; i < len(m.pending); {
 		f := m.pending[i]
@@ -79,7 +82,7 @@ func (m *Merge) findPackets() *Block {
 		case b != nil && b.Kind != Packet:
 			return b
 		case b != nil:
-			heap.Push(&m.heads, f)
+			m.insert(f)
 		}
 		m.pending = slices.Delete(m.pending, i, i+1)
 	}
@@ -110,24 +113,13 @@ func (m *Merge) advance(f *File) (b *Block, late bool) {
 	return b, false
 }
 
-// heads is a heap (heap.Interface) of files by the order of their current packets.
-type heads []*File
-
-func (h heads) Len() int { return len(h) }
-
-func (h heads) Less(i, j int) bool {
-	if a, b := h[i].block.order, h[j].block.order; a != b {
-		return a < b
-	}
-	return h[i].Index < h[j].Index
+// insert adds a file whose current block is a packet to heads.
+func (m *Merge) insert(f *File) {
+	at, _ := slices.BinarySearchFunc(m.heads, f, byOrder)
+	m.heads = slices.Insert(m.heads, at, f)
 }
 
-func (h heads) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *heads) Push(f any)   { *h = append(*h, f.(*File)) }
-
-func (h *heads) Pop() any {
-	old := *h
-	f := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return f
+// byOrder compares the current packets of two files.
+func byOrder(a, b *File) int {
+	return cmp.Or(cmp.Compare(a.block.order, b.block.order), cmp.Compare(a.Index, b.Index))
 }

@@ -35,7 +35,6 @@ func NewMemory(available uint64) *Memory {
 	return &Memory{limit: int64(max(min(available/4, maxZstdWindows), minZstdWindows))}
 }
 
-// most returns the limit in bytes.
 func (m *Memory) most() int64 { return cmp.Or(m.limit, maxZstdWindows) }
 
 // reserve reserves this many bytes. It returns false if that would exceed the limit.

@@ -143,7 +143,6 @@ const (
 	filterProgram    = 1 // classic BPF
 )
 
-// appendFilter appends an if_filter with an expression.
 func appendFilter(b []byte, s string) []byte {
 	s = text(s, maxOption-1)
 	b = le.AppendUint32(b, ifFilter|uint32(1+len(s))<<16)

@@ -63,11 +63,7 @@ func PrefixName(b Block, prefix string) Block {
 }
 
 // EndOpenly sets the length in a section header to -1, unknown, because a copy may omit blocks.
-func EndOpenly(raw []byte) {
-	for i := range 8 {
-		raw[16+i] = 0xff
-	}
-}
+func EndOpenly(raw []byte) { le.PutUint64(raw[16:], 1<<64-1) }
 
 // AppendMergedSection appends a Section Header Block for the packets of several sections. It has
 // the other options of the first section and the comments of all. If a section's other options

@@ -53,7 +53,6 @@ func outletWord(verdict uint32) string {
 	return ""
 }
 
-// append appends a comment for each remark.
 func (r *Remarks) append(b []byte, p *Packet) []byte {
 	var digits [20]byte // of the longest 64-bit number
 	if r.SetBack != 0 {
@@ -161,24 +160,14 @@ func parseReturned(comment []byte) (number int32, ok bool) {
 
 // isName reports whether a text can be a reason or a location.
 func isName(text []byte) bool {
-	for _, c := range text {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !bytes.Contains([]byte("_.$ "), []byte{c}) {
-			return false
-		}
-	}
-	return len(text) > 0 && len(text) <= maxCause
+	const characters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.$ "
+	return len(text) > 0 && len(text) <= maxCause && len(bytes.Trim(text, characters)) == 0
 }
 
 // parseUint parses a 32-bit number; 0 = invalid.
 func parseUint(digits []byte) uint32 {
-	n := uint64(0)
-	for _, d := range digits {
-		if d < '0' || d > '9' || n > 1<<32 {
-			return 0
-		}
-		n = 10*n + uint64(d-'0')
-	}
-	if n > 1<<32-1 {
+	n, err := strconv.ParseUint(string(digits), 10, 32)
+	if err != nil {
 		return 0
 	}
 	return uint32(n)
