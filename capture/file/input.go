@@ -168,7 +168,7 @@ func (in *Input) Read(packets []capture.Packet, idle func()) (n int, err error) 
 		case err != nil:
 			in.err = err
 		case b.Kind == capfile.Packet:
-			if in.fill(&packets[n], &in.packets[n], b) {
+			if in.fill(&packets[n], &in.packets[n], b); in.count(&packets[n]) {
 				n++
 			}
 		case n > 0: // b comes after these packets, so the next Read handles it
@@ -197,36 +197,40 @@ func (in *Input) next() (*capfile.Block, error) {
 	return b, err
 }
 
-// fill makes p the packet of a block, with its memory in f, and counts it. It returns false if the
-// packet is filtered out.
-func (in *Input) fill(p *capture.Packet, f *storedPacket, b *capfile.Block) bool {
-	source := b.Interface.Number
+// fill makes p the packet of a block, with its facts in f.
+func (in *Input) fill(p *capture.Packet, f *storedPacket, b *capfile.Block) {
+	from := &b.Packet
 	// The fields are set one by one, because assigning a whole struct would build it and then copy
 	// it. Fields of Facts that no file has stay 0.
-	f.WireLen, f.Verdict, f.Time = b.Packet.WireLen, capture.Verdict(b.Packet.Verdict), b.Order()
-	f.VerdictKind = capture.VerdictKind(b.Packet.VerdictKind)
-	f.ID, f.Dropped, f.Queue = b.Packet.ID, b.Packet.Dropped, b.Packet.Queue
-	f.Weight, f.GSOSize, f.RunTime, f.ClockSetBack = b.Packet.Weight, uint16(min(b.Packet.GSOSize, math.MaxUint16)), b.Packet.RunTime, b.Packet.SetBack
+	f.WireLen, f.Verdict, f.Time = from.WireLen, capture.Verdict(from.Verdict), b.Order()
+	f.VerdictKind = capture.VerdictKind(from.VerdictKind)
+	f.ID, f.Dropped, f.Queue = from.ID, from.Dropped, from.Queue
+	f.Weight, f.GSOSize, f.RunTime, f.ClockSetBack = from.Weight, uint16(min(from.GSOSize, math.MaxUint16)), from.RunTime, from.SetBack
 	f.Hash, f.HashKind, f.To, f.Reason, f.Location = 0, capture.NoHash, 0, 0, 0
-	f.raw, f.from, f.order, f.known = b.Raw, b.Interface, b.Order(), b.Packet.Fields
+	f.raw, f.from, f.order, f.known = b.Raw, b.Interface, b.Order(), from.Fields
 	f.HasVerdict, f.HasQueue, f.HasID = f.known&pcapng.HasVerdict != 0, f.known&pcapng.HasQueue != 0, f.known&pcapng.HasID != 0
-	f.NoTime, f.Flags = b.Raw.Raw != nil && b.Raw.Type == pcapng.TypeSimple, b.Packet.Flags
+	f.NoTime, f.Flags = b.Untimed, from.Flags
 	if f.Flags&pcapng.DirectionMask == 0 {
-		f.Flags |= directionIn(&in.sources[source], b.Packet.Data)
+		f.Flags |= directionIn(&in.sources[b.Interface.Number], from.Data)
 	}
 	if f.known&pcapng.HasHash != 0 {
-		f.Hash, f.HashKind = b.Packet.Hash, capture.ToeplitzHash
+		f.Hash, f.HashKind = from.Hash, capture.ToeplitzHash
 	}
-	if b.Packet.Outlet != nil {
-		f.To = in.outlets.number(b.Packet.Outlet)
+	if from.Outlet != nil {
+		f.To = in.outlets.number(from.Outlet)
 	}
-	if b.Packet.Device != nil && b.Packet.Location != nil {
-		f.To = in.outlets.number(b.Packet.Device)
+	if from.Device != nil && from.Location != nil {
+		f.To = in.outlets.number(from.Device)
 	}
-	if b.Packet.Reason != nil {
-		f.Reason, f.Location = in.reasons.number(b.Packet.Reason), in.locations.number(b.Packet.Location)
+	if from.Reason != nil {
+		f.Reason, f.Location = in.reasons.number(from.Reason), in.locations.number(from.Location)
 	}
-	p.Facts, p.Data, p.Source, p.Stored = &f.Facts, b.Packet.Data, uint16(source), &f.Stored
+	p.Facts, p.Data, p.Source, p.Stored = &f.Facts, from.Data, uint16(b.Interface.Number), &f.Stored
+}
+
+// count counts a packet. It returns false if the packet is filtered out.
+func (in *Input) count(p *capture.Packet) bool {
+	source := int(p.Source)
 	a := &in.counts[source]
 	a.Seen++
 	if n := len(in.changed); n == 0 || in.changed[n-1] != source {
