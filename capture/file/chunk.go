@@ -11,21 +11,31 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// A chunk is memory for blocks and for the ends of the blocks in the file. The goroutine that
-// encodes appends to its batch, even while the published blocks are being written.
-type chunk struct {
-	batch
-	published batch
-	written   batch
+// Values of BlockEnd.Source for blocks that are not packets.
+const (
+	headBlock   = math.MaxUint32 - iota // begins the header of the files that follow
+	headMore                            // continues that header; in a live capture it describes the interface of the source with the index in Bytes
+	otherBlock                          // any other block
+	packetLimit                         // sources of packets are below this
+)
 
-	start int64 // where in the file the first block begins
-	mem   []byte
-}
+func isPacket(b *capture.BlockEnd) bool { return b.Source < packetLimit }
 
-// A batch is a sequence of blocks and the packets in them.
+// A batch is a sequence of blocks, and the end of each of them.
 type batch struct {
 	blocks  []byte
-	packets []capture.BlockEnd
+	packets []capture.BlockEnd // also of blocks that are not packets
+}
+
+// A chunk is memory for blocks and their ends. The goroutine that encodes appends to its batch,
+// even while the published part of it is being written.
+type chunk struct {
+	batch
+	published batch // the part of batch that may be written; guarded by the queue's mu
+	written   batch // the part of published that was written; guarded by the queue's mu
+
+	start int64 // the position in the queue at which the first block begins
+	mem   []byte
 }
 
 func newChunk() (*chunk, error) {
@@ -59,7 +69,8 @@ func (c *chunk) noteEnd(p *capture.Packet) {
 	})
 }
 
-// noteBlock records the end of the last block, which is not a packet.
+// noteBlock records the end of the last block, which is not a packet but a headBlock, headMore or
+// otherBlock.
 func (c *chunk) noteBlock(kind uint32) {
 	c.packets = append(c.packets, capture.BlockEnd{End: c.end(), Time: math.MinInt64, Source: kind})
 }
@@ -69,7 +80,7 @@ func (c *chunk) noteInterface(source int) {
 	c.packets = append(c.packets, capture.BlockEnd{End: c.end(), Time: math.MinInt64, Source: headMore, Bytes: uint32(source)})
 }
 
-// end is the position in the file at which the last block ends.
+// end is the position in the queue at which the last block ends.
 func (c *chunk) end() int64 { return c.start + int64(len(c.blocks)) }
 
 // isWritten reports whether all blocks were written. The caller holds the queue's mu.

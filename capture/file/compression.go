@@ -7,15 +7,15 @@ type Compression int
 
 const (
 	NoCompression Compression = iota
-	Gzip                      // RFC 1952, in members of at most some 256 KiB of blocks
-	Zstd                      // RFC 8878, in frames of at most some 256 KiB of blocks
+	Gzip                      // RFC 1952: a member for each 256 KiB of pcapng blocks, or fewer
+	Zstd                      // RFC 8878: one frame, with blocks of its own for each 256 KiB of pcapng blocks, or fewer
 )
 
 // frames collects blocks and compresses them into frames. A frame can be read without the frames
-// after it. One value serves one file after the other.
+// after it: see packer. One value serves one file after the other.
 type frames struct {
 	packer
-	blocks  []byte
+	blocks  []byte // not compressed yet
 	packets []capture.BlockEnd
 	packed  []byte // reused for each frame
 }

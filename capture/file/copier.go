@@ -23,9 +23,9 @@ type BlockKind int
 
 const (
 	NoBlock        BlockKind = iota // no block
-	SectionBlock                    // starts a new header for all output files from here on
-	InterfaceBlock                  // belongs to that header
-	LastingBlock                    // belongs to it, too: names of addresses, or secrets for decryption
+	SectionBlock                    // a series' next files begin with this block
+	InterfaceBlock                  // and they repeat this block after it
+	LastingBlock                    // and this one, too: names of addresses, or secrets for decryption
 	OtherBlock
 )
 
@@ -37,15 +37,15 @@ const (
 type Copier struct {
 	in          *Input
 	application string
-	plain       bool // there is a single file, and it is pcapng
+	plain       bool // blocks are copied unchanged: there is a single file, it is pcapng, and it is not anonymized
 	unlimited   bool // the output declares no snapshot length: see capture.Files
 
 	encoder *capture.Encoder                // for anonymized packets; nil = packets are as in the files
 	more    func(from int) []capture.Source // returns the sources of encoder's packets, from an index
 
-	sections        map[*capfile.File]int
-	omitted         map[uint32]uint64 // number of omitted blocks, by type
-	omittedSections int               // sections whose comments and options are not in the output
+	sections        map[*capfile.File]int // number of sections so far
+	omitted         map[uint32]uint64     // number of omitted blocks, by type
+	omittedSections int                   // sections whose comments and options are not in the output
 }
 
 // NewCopier returns a Copier for the input that this describes; nil if it is not an [Input].
@@ -55,34 +55,34 @@ func NewCopier(d *capture.Description, application string) *Copier {
 	if in == nil {
 		return nil
 	}
-	e := &Copier{
+	c := &Copier{
 		in: in, application: application,
 		plain:     len(in.files) == 1 && in.files[0].Format == capfile.PCAPNG && d.Anonymized == "",
 		unlimited: in.IsUnlimited(),
 		sections:  make(map[*capfile.File]int), omitted: make(map[uint32]uint64),
 	}
 	if d.Anonymized != "" {
-		e.encoder, e.more = capture.NewEncoder(d, capture.EncoderOptions{Application: application}), d.More
+		c.encoder, c.more = capture.NewEncoder(d, capture.EncoderOptions{Application: application}), d.More
 	}
-	return e
+	return c
 }
 
-// OnBlocks makes the input call take with each block that is not a packet, in its place among the
-// packets of its file. take runs in the goroutine that calls Write.
-func (e *Copier) OnBlocks(take func(Block)) {
-	e.in.onBlocks(func(b *capfile.Block) { take(Block{b}) })
+// OnBlocks makes the input call take with each block that is not a packet, at its position among the
+// packets of its file. take runs in the goroutine of Run, between its calls of Write.
+func (c *Copier) OnBlocks(take func(Block)) {
+	c.in.onBlocks(func(b *capfile.Block) { take(Block{b}) })
 }
 
 // Header appends a file's header. For a single pcapng file it appends no bytes, because the header
 // is that file's first block.
-func (e *Copier) Header(b []byte) []byte {
+func (c *Copier) Header(b []byte) []byte {
 	switch {
-	case e.plain:
+	case c.plain:
 		return b
-	case e.encoder != nil:
-		return e.encoder.Header(b)
+	case c.encoder != nil:
+		return c.encoder.Header(b)
 	}
-	return e.in.AppendHeader(b, e.application)
+	return c.in.AppendHeader(b, c.application)
 }
 
 // AppendHeader implements [capture.Files].
@@ -104,35 +104,35 @@ func (in *Input) AppendHeader(b []byte, application string) []byte {
 func stored(p *capture.Packet) *storedPacket { return p.Stored.Block.(*storedPacket) }
 
 // Len is how many bytes Append appends at most.
-func (e *Copier) Len(p *capture.Packet) int {
-	if e.encoder != nil {
+func (c *Copier) Len(p *capture.Packet) int {
+	if c.encoder != nil {
 		return len(p.Data) + capture.MaxOverhead
 	}
 	return max(len(stored(p).raw.Raw), len(p.Data)+capture.MaxOverhead)
 }
 
 // Append appends the block of a packet.
-func (e *Copier) Append(b []byte, p *capture.Packet) []byte {
-	if e.encoder != nil {
-		return e.encoder.Append(b, p)
+func (c *Copier) Append(b []byte, p *capture.Packet) []byte {
+	if c.encoder != nil {
+		return c.encoder.Append(b, p)
 	}
 	f := stored(p)
-	if e.plain {
+	switch {
+	case c.plain:
 		return append(b, f.raw.Raw...)
-	}
-	if f.raw.Raw != nil {
-		if copied, ok := e.copy(b, f.raw, f.from); ok {
+	case f.raw.Raw != nil:
+		if copied, ok := c.renumber(b, f.raw, f.from); ok {
 			return copied
 		}
 	}
-	return e.encode(b, p)
+	return c.encode(b, p)
 }
 
-// copy copies a block of an interface with its new number. It returns false if the block has no
-// room for the number.
-func (e *Copier) copy(b []byte, raw pcapng.Block, from *capfile.Interface) ([]byte, bool) {
+// renumber appends a copy of a block, of a packet or of statistics, with the new number of its
+// interface. It returns false if the block has no room for the number.
+func (c *Copier) renumber(b []byte, raw pcapng.Block, from *capfile.Interface) ([]byte, bool) {
 	start := len(b)
-	if e.unlimited && raw.Type == pcapng.TypeSimple {
+	if c.unlimited && raw.Type == pcapng.TypeSimple {
 		return b, false // its packet's length follows from the snapshot length, which is not declared
 	}
 	b, _ = pcapng.AppendCopy(b, raw)
@@ -144,7 +144,7 @@ func (e *Copier) copy(b []byte, raw pcapng.Block, from *capfile.Interface) ([]by
 
 // encode makes a new block for a packet from a pcap file, or for one whose block has no room for
 // the interface's new number.
-func (e *Copier) encode(b []byte, p *capture.Packet) []byte {
+func (c *Copier) encode(b []byte, p *capture.Packet) []byte {
 	f := stored(p)
 	block := pcapng.Packet{
 		Interface: uint32(p.Source), WireLen: p.WireLen, Time: uint64(f.order), Data: p.Data, Dropped: p.Dropped, ID: p.ID, Queue: p.Queue,
@@ -157,98 +157,97 @@ func (e *Copier) encode(b []byte, p *capture.Packet) []byte {
 }
 
 // AppendBlock appends a block that is not a packet, and returns its kind.
-func (e *Copier) AppendBlock(to []byte, from Block) ([]byte, BlockKind) {
-	b, kind, start := from.block, OtherBlock, len(to)
+func (c *Copier) AppendBlock(to []byte, from Block) ([]byte, BlockKind) {
+	b, start := from.block, len(to)
+	kind := c.kindOf(b)
 	switch {
-	case b.Kind == capfile.Described:
-		kind = InterfaceBlock
-	case b.Kind == capfile.Section && e.plain:
-		kind = SectionBlock
-	case b.Kind == capfile.Other && b.Raw.IsLasting():
-		kind = LastingBlock
-	}
-	switch {
-	case e.encoder != nil:
-		return e.describe(to, b, kind)
-	case e.plain:
+	case c.encoder != nil:
+		return c.encodeBlock(to, b, kind)
+	case c.plain:
 		to = append(to, b.Raw.Raw...)
 		if b.Kind == capfile.Section {
 			pcapng.EndOpenly(to[start:])
 		}
+		return to, kind
 	case b.Kind == capfile.Section:
-		if e.sections[b.File]++; e.sections[b.File] > 1 { // the first one is in the merged header
-			e.omittedSections++
+		if c.sections[b.File]++; c.sections[b.File] > 1 { // the first one is in the merged header
+			c.omittedSections++
 		}
 		return to, NoBlock
 	case b.Raw.Raw == nil: // an interface of a pcap file, which has no block
-		to = pcapng.AppendInterface(to, &pcapng.Interface{LinkType: b.Interface.LinkType, SnapLen: e.snapLen(b.Interface.SnapLen)})
-	default:
-		return e.merge(to, b, kind)
+		i := pcapng.Interface{LinkType: b.Interface.LinkType, SnapLen: b.Interface.SnapLen}
+		if c.unlimited {
+			i.SnapLen = 0
+		}
+		return pcapng.AppendInterface(to, &i), kind
 	}
-	return to, kind
+	return c.merge(to, b, kind)
 }
 
-// describe encodes new blocks for the interfaces of anonymized packets and the numbers of their
-// statistics, and omits all other blocks.
-func (e *Copier) describe(to []byte, b *capfile.Block, kind BlockKind) ([]byte, BlockKind) {
+// kindOf returns the kind of the copy of a block, unless it is omitted.
+func (c *Copier) kindOf(b *capfile.Block) BlockKind {
+	switch {
+	case b.Kind == capfile.Described:
+		return InterfaceBlock
+	case b.Kind == capfile.Section && c.plain:
+		return SectionBlock
+	case b.Kind == capfile.Other && b.Raw.IsLasting():
+		return LastingBlock
+	}
+	return OtherBlock
+}
+
+// encodeBlock encodes a new block for the interface of anonymized packets, or for the numbers of its
+// statistics, and omits other blocks.
+func (c *Copier) encodeBlock(to []byte, b *capfile.Block, kind BlockKind) ([]byte, BlockKind) {
 	switch {
 	case b.Kind == capfile.Section: // replaced by the header
 	case b.Kind == capfile.Described:
-		src := e.more(b.Interface.Number)[0]
-		return e.encoder.Describe(to, &src), kind
+		src := c.more(b.Interface.Number)[0]
+		return c.encoder.Describe(to, &src), kind
 	case b.Kind == capfile.Statistics && b.Interface != nil && b.Known != 0:
 		s := b.Statistics
 		s.Interface, s.Known = uint32(b.Interface.Number), b.Known
 		return pcapng.AppendStatistics(to, &s), kind
 	default:
-		e.omitted[b.Raw.Type]++
+		c.omitted[b.Raw.Type]++
 	}
 	return to, NoBlock
 }
 
 // merge copies a block into the one section, or counts it as omitted if that is not possible.
-func (e *Copier) merge(to []byte, b *capfile.Block, kind BlockKind) ([]byte, BlockKind) {
+func (c *Copier) merge(to []byte, b *capfile.Block, kind BlockKind) ([]byte, BlockKind) {
 	copied, start := true, len(to)
 	switch {
 	case b.Kind == capfile.Statistics && b.Interface == nil:
 		copied = false
 	case b.Kind == capfile.Statistics:
-		to, copied = e.copy(to, b.Raw, b.Interface)
+		to, copied = c.renumber(to, b.Raw, b.Interface)
 	default:
 		to, copied = pcapng.AppendCopy(to, b.Raw)
 	}
-	if copied && e.unlimited && b.Kind == capfile.Described {
+	if copied && c.unlimited && b.Kind == capfile.Described {
 		pcapng.Unlimit(to[start:])
 	}
 	if !copied {
-		e.omitted[b.Raw.Type]++
+		c.omitted[b.Raw.Type]++
 		return to, NoBlock
 	}
 	return to, kind
 }
 
-// snapLen returns the snapshot length to write for an interface whose own is of.
-func (e *Copier) snapLen(of uint32) uint32 {
-	if e.unlimited {
-		return 0
-	}
-	return of
-}
-
 // Omitted returns a notice for each kind of content that a merged or anonymized file cannot have.
-func (e *Copier) Omitted() (all []error) {
-	if e.encoder != nil {
+func (c *Copier) Omitted() (all []error) {
+	why := "xdpcap does not know how to adapt them to a merged file"
+	switch {
+	case c.encoder != nil:
+		why = "they may have addresses"
 		all = append(all, errors.New("omitted the comments of the files that were read, and all options that may have an address"))
-		for _, typ := range slices.Sorted(maps.Keys(e.omitted)) {
-			all = append(all, fmt.Errorf("omitted %d blocks of type %d: they may have addresses", e.omitted[typ], typ))
-		}
-		return all
+	case c.omittedSections > 0:
+		all = append(all, fmt.Errorf("omitted the headers (hardware, OS, application, comments) of %d more sections: a merged file has one section", c.omittedSections))
 	}
-	if e.omittedSections > 0 {
-		all = append(all, fmt.Errorf("omitted the headers (hardware, OS, application, comments) of %d more sections: a merged file has one section", e.omittedSections))
-	}
-	for _, typ := range slices.Sorted(maps.Keys(e.omitted)) {
-		all = append(all, fmt.Errorf("omitted %d blocks of type %d: xdpcap does not know how to adapt them to a merged file", e.omitted[typ], typ))
+	for _, typ := range slices.Sorted(maps.Keys(c.omitted)) {
+		all = append(all, fmt.Errorf("omitted %d blocks of type %d: %s", c.omitted[typ], typ, why))
 	}
 	return all
 }

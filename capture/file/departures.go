@@ -12,10 +12,10 @@ import (
 // once the current file has all their packets.
 type departures struct {
 	mu      sync.Mutex
-	leaving map[int]*departure // by source: Forget was called for it, and has not yet returned true
+	leaving map[int]*departure // by source, from the first call of Forget for it until Forget returns true
 
 	// These belong to the goroutine that writes.
-	retired map[int]bool // sources whose statistics were written, and whose index has no new source yet
+	retired map[int]bool // sources whose statistics were written, until a new source has the index
 	reports []report     // the statistics in the current file
 }
 
@@ -44,27 +44,28 @@ func (f *File) Forget(source int) bool {
 	d := &f.departures
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l, ok := d.leaving[source]
+	gone, ok := d.leaving[source]
 	if !ok {
-		if e, ok := f.writer.enc.(pcapngEncoder); ok {
-			e.describeAdded(f.writer.queue.open) // describes its interface even if it had no packets
+		if e, ok := f.enc.(pcapngEncoder); ok {
+			e.describeAdded(f.queue.open) // describes its interface even if it had no packets
 		}
-		d.leaving[source] = &departure{after: f.writer.queue.open.end()}
-		f.writer.queue.wake()
+		d.leaving[source] = &departure{after: f.queue.open.end()}
+		f.queue.wake()
 		return false
 	}
-	if l.isReported {
+	if gone.isReported {
 		delete(d.leaving, source)
 	}
-	return l.isReported
+	return gone.isReported
 }
 
-// due returns the sources that have gone and have no packets after a position in the queue.
+// due returns the sources that have gone, have no packets after a position in the queue, and have no
+// statistics yet.
 func (d *departures) due(written int64) (sources []int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for source, l := range d.leaving {
-		if !l.isReported && l.after <= written {
+	for source, gone := range d.leaving {
+		if !gone.isReported && gone.after <= written {
 			sources = append(sources, source)
 		}
 	}
@@ -94,7 +95,7 @@ func (f *File) reportDepartures() error {
 	}
 	own, err := f.accountsOfGone()
 	if err != nil {
-		return nil // the file is fine, and the end of the session returns the same error
+		return nil // the file is not the cause, and the end of the session returns the same error
 	}
 	blocks := f.statisticsOf(own, func(source int) bool { return slices.Contains(due, source) })
 	before := s.size.Load()
@@ -142,9 +143,9 @@ func (f *File) onlyDescribed(own capture.Accounts) capture.Accounts {
 	return f.current.stream.described(own)
 }
 
-// undoReports undoes the bookkeeping of statistics after the first size bytes of the current file,
-// because they were truncated together with the packets there. They are written at the end of the
-// file, so the sources stay reported.
+// undoReports subtracts statistics that end after the first size bytes of the current file from
+// `reported`, because they were truncated with the packets there. The statistics at the end of the
+// file have them instead, so departure.isReported stays set.
 func (f *File) undoReports(size int64) {
 	d := &f.departures
 	for n := len(d.reports) - 1; n >= 0 && d.reports[n].end > size; n-- {

@@ -42,7 +42,7 @@ func (n *narrow) Truncate(size int64) error {
 // tendNow makes the goroutine that writes check for sources that have gone.
 func tendNow(t *testing.T, f *File) {
 	t.Helper()
-	q := f.writer.queue
+	q := f.queue
 	for range 2 { // the second call begins when the first has ended
 		q.wake()
 		testnet.WaitFor(t, "the look at what has gone", func() bool {

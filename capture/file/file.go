@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"slices"
@@ -23,34 +24,35 @@ import (
 // writes opens the next file, which needs only write permission in the directory. Meanwhile a third
 // goroutine syncs the previous file to disk.
 type File struct {
-	writer   *Writer
+	producer
+	frames   *frames // compresses one file after the other; nil = no compression
 	rotation Rotation
 	begun    bool
 
 	// These belong to the goroutine that writes, from Begin until the queue has ended.
 	description capture.Description
-	header      []byte        // a file's header; in a live capture, the first file's
-	head        []byte        // of later files of a live capture, without interfaces
-	described   []description // the interfaces of a live capture, in order of appearance
-	before      []byte        // blocks before the first packet, until there is a file for them
-	place       Place
-	passed      error            // the notice that names are passed over; nil before it
+	header      []byte           // a file's header; in a live capture, the first file's
+	head        []byte           // the beginning of the headers of later files of a live capture, without interfaces
+	described   []description    // the interfaces of a live capture, in order of appearance
+	before      []byte           // blocks before the first packet, until there is a file for them
+	place       Place            // of the current file
+	passed      error            // the notice that names are passed over; nil = not given
 	written     int64            // the position in the queue up to which blocks were written
 	reported    capture.Accounts // the sum of the statistics in earlier files
 	departures  departures
 	err         error // the first error, which ends writing; of the kind ErrEnough if a limit was reached
 	timer       *time.Timer
-	settled     time.Time // the result of Description.Settled at the last call of tend
+	settled     time.Time // the result of Description.Settled at the last call of tend; without Settled, the time of it
 	finisher    *finisher
 
 	mu      sync.Mutex
 	keeper  *Keeper // does not change after Begin
-	shared  bool    // several Files use the keeper, and their owner closes it
+	shared  bool    // several Files use the keeper, and KeepBy's caller closes it
 	current *part   // the current file; nil before the first and after the last
 	closed  bool
 	size    int64            // bytes in earlier files
 	taken   capture.Accounts // Captured and Bytes of the packets in earlier files
-	own     capture.Accounts // the result of End
+	own     capture.Accounts // the result of End; nil before
 }
 
 // Open opens the file at a path, or creates it with permissions for its owner only. A regular
@@ -64,7 +66,8 @@ func Open(path string, o Options) (*File, error) {
 // OpenSeries opens the first file of a series as Open does, unless its name needs the time stamp
 // of the first packet. Errors name each file by its path.
 func OpenSeries(r Rotation, o Options) (*File, error) {
-	f := &File{writer: NewWriter(nil, o), rotation: r}
+	f := newFile(o)
+	f.rotation = r
 	f.rotation.Left = o.withoutOthers(r.Left)
 	if r.Stamped {
 		return f, nil
@@ -88,9 +91,13 @@ func New(f *os.File, o Options) (*File, error) {
 	if err := o.refuses(opened); err != nil {
 		return nil, err
 	}
-	made := &File{writer: NewWriter(nil, o)}
+	made := newFile(o)
 	made.current = made.newPart(o.Name, o.Name, opened)
 	return made, nil
+}
+
+func newFile(o Options) *File {
+	return &File{producer: producer{options: o}, frames: newFrames(o.Compression)}
 }
 
 // Begin empties the file and encodes its header.
@@ -106,13 +113,10 @@ func (f *File) Begin(d capture.Description) error {
 			return err
 		}
 	}
-	w := f.writer
-	w.notice = d.Notice
 	if err := f.passed; err != nil {
-		w.notice(err)
+		d.Notice(err)
 	}
-	w.enc = w.options.Format.kind().open(&d, &w.options)
-	f.description, f.header = d, w.enc.header(nil)
+	f.description, f.header = d, f.prepare(&d)
 	f.departures = departures{leaving: make(map[int]*departure), retired: make(map[int]bool)}
 	if d.IsLive() && d.More != nil {
 		f.splitHeader()
@@ -122,27 +126,21 @@ func (f *File) Begin(d capture.Description) error {
 	f.taken = make(capture.Accounts, len(d.Sources))
 	f.mu.Unlock()
 	f.finisher = newFinisher(&f.rotation, f.Keeper(d.Notice), len(d.Sources))
+	var name string
 	if p != nil {
 		f.keeper.release(p.path)
 		f.start(p)
-		w.name = p.stream.name
+		name = p.stream.name
 	} else {
-		w.name = f.rotation.Path(f.rotation.first(d.Started))
+		name = f.rotation.Path(f.rotation.first(d.Started))
 	}
-	if err := w.beginQueue(f, w.name, &d); err != nil {
+	if err := f.beginQueue(f, name, &d); err != nil {
 		f.finisher.end()
 		return err
 	}
 	f.begun = true
 	return nil
 }
-
-// Write adds packets, as Writer.Write does.
-func (f *File) Write(packets []capture.Packet) error { return f.writer.Write(packets) }
-
-// Flush starts to write the added packets, as Writer.Flush does. Twice a second it also makes the
-// goroutine that writes check the file.
-func (f *File) Flush() error { return f.writer.Flush() }
 
 // End waits until everything is written, as Writer.End does, and synced to disk, and closes the
 // file.
@@ -155,10 +153,10 @@ func (f *File) End(final capture.Accounts) (own capture.Accounts, err error) {
 	if !f.begun {
 		return final.Delivered(make(capture.Accounts, len(final))), nil
 	}
-	f.writer.endQueue()
+	f.endQueue()
 	f.stopTimer()
 	if f.place.Period.IsZero() && f.current == nil && f.err == nil { // there was no packet
-		f.err = f.open(f.rotation.first(time.Now().Round(0)))
+		f.err = f.beginFile(f.rotation.first(time.Now().Round(0)))
 	}
 	if f.current != nil && f.err == nil {
 		// MaxBytes or MinFree may refuse the last frame. Its packets then count as not sampled.
@@ -166,28 +164,24 @@ func (f *File) End(final capture.Accounts) (own capture.Accounts, err error) {
 			f.err = err
 		}
 	}
-	account := final.Delivered
+	account := final.Delivered // of all files, by the packets that they took
 	err = f.err
 	if errors.Is(err, capture.ErrEnough) {
 		account, err = func(taken capture.Accounts) capture.Accounts { return passedOver(final, taken, f.reported) }, nil
 	}
-	if p := f.current; p != nil {
+	p := f.current
+	if p != nil {
 		p.last = true
 		ended := f.endFile(func(taken capture.Accounts) capture.Accounts { return account(f.taken.Plus(taken)).Minus(f.reported) }, p.stream.forceEnd)
-		if err == nil && !errors.Is(ended, capture.ErrEnough) {
-			err = ended
-		}
-		f.finisher.end()
-		if p.err != nil {
-			err = p.err // it is the earlier error
+		if !errors.Is(ended, capture.ErrEnough) {
+			err = cmp.Or(err, ended)
 		}
 	}
 	f.finisher.end()
-	for _, last := range []error{f.finisher.failure(), f.Close()} {
-		if err == nil {
-			err = last
-		}
+	if p != nil && p.err != nil {
+		err = p.err // it is the earlier error
 	}
+	err = cmp.Or(err, f.finisher.failure(), f.Close())
 	return withRefused(account(f.taken), f.finisher.refused), err
 }
 
@@ -203,14 +197,6 @@ func (f *File) Give(uid, gid int) error {
 
 // IsNew reports whether Open or OpenSeries created the file, or will create it.
 func (f *File) IsNew() bool { return f.current == nil || f.current.file.IsNew() }
-
-// Backlog returns how many bytes wait to be written, as Writer.Backlog does.
-func (f *File) Backlog() (added, written, limit int64) { return f.writer.Backlog() }
-
-// WriteDirect takes packets directly from the rings, as Writer.WriteDirect does.
-func (f *File) WriteDirect(take func(*capture.Encoder, *capture.Batch) int) error {
-	return f.writer.WriteDirect(take)
-}
 
 // Keeper returns the Keeper that enforces Keep, Left, MaxBytes and MinFree of the Rotation. Call it
 // before Begin. notice is called once, for the first file that cannot be removed.
@@ -264,18 +250,18 @@ func (f *File) Kept() int64 {
 	return k.bytes()
 }
 
-// Existing is what Existing returns.
+// Existing describes the existing files of a series, without those that it has removed or
+// overwritten.
 type Existing struct {
 	Files   int
-	Keep    int       // at most so many, of a ring of files; 0 = it is none
+	Keep    int       // Rotation.Keep, the upper bound for Files; 0 = not a ring of files
 	Bytes   int64     // as Kept returns it
 	Packets uint64    // that this File, or others with its Keeper, have written to them
 	Since   time.Time // when the oldest file began, by the wall clock; a file of an earlier run: when it was changed last
 	Free    int64     // bytes of the disk that can still be written; negative = unknown, as after End
 }
 
-// Existing describes the files that exist: those that the series has removed or overwritten do not
-// count. It is zero before Begin. Any goroutine may call it.
+// Existing describes the files that exist now. It is zero before Begin. Any goroutine may call it.
 func (f *File) Existing() Existing {
 	f.mu.Lock()
 	k, current := f.keeper, f.current
@@ -307,8 +293,8 @@ func (f *File) Accounts(session func() (capture.Accounts, error)) (capture.Accou
 	return own.SoFar(taken), nil
 }
 
-// takenNow returns the accounts of the packets in the files so far; nil before Begin. own is the
-// result of End; nil before End.
+// takenNow returns the result of End, own, which is nil before End, and the accounts of the packets
+// in the files so far, taken, which is nil before Begin.
 func (f *File) takenNow() (own, taken capture.Accounts) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -329,7 +315,7 @@ func (f *File) Close() (err error) {
 	}
 	f.mu.Unlock()
 	if f.begun {
-		f.writer.queue.end() // returns at once, because the file is closed
+		f.queue.end() // returns at once, because the file is closed
 		f.stopTimer()
 		f.finisher.end()
 		if !f.shared {

@@ -16,13 +16,13 @@ const maxUnfinished = 8
 type finisher struct {
 	rotation *Rotation
 	keeper   *Keeper
-	parts    chan *part
+	parts    chan *part         // complete files
 	syncs    chan *outfile.File // files whose disks must be synced
 	ended    chan struct{}
-	once     sync.Once
+	once     sync.Once // closes parts
 
 	mu      sync.Mutex
-	err     error
+	err     error            // the first
 	refused capture.Accounts // Captured and Bytes of files that did not reach the disk
 }
 
@@ -54,7 +54,6 @@ func (f *finisher) run() {
 	}
 }
 
-// finish finishes a file.
 func (f *finisher) finish(p *part) {
 	info, _ := p.file.Stat()
 	err := p.finish()
@@ -85,13 +84,11 @@ func (f *finisher) sync(file *outfile.File) {
 	}
 }
 
-// add queues a complete file.
 func (f *finisher) add(p *part) {
 	f.keeper.queue(p)
 	f.parts <- p
 }
 
-// failure returns the first error.
 func (f *finisher) failure() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -18,18 +18,18 @@ const (
 	CSV                  // one row per packet, with the values of JSON, after a row with their names
 )
 
-// A formatKind has the properties of a Format: pcapng.go, pcap.go, json.go and csv.go declare one
-// each. Other code reads these properties and never compares formats.
+// A formatKind has the properties of a Format: pcapng.go, pcap.go and text.go declare them. Other
+// code reads these properties and never compares formats.
 type formatKind struct {
-	name       string   // the users' name for it
-	about      string   // content of its files, for users, in a few words; "" = not described
-	suffixes   []string // of file names
-	isText     bool     // one line of text per packet, which may be printed
-	hasWeights bool     // it can store how many packets each packet represents
+	name       string   // in flags and errors
+	about      string   // Format.About
+	suffixes   []string // Format.Suffixes
+	isText     bool     // Format.IsText
+	hasWeights bool     // Format.HasWeights
 	open       func(*capture.Description, *Options) encoder
 }
 
-// formatKinds are the kinds by their Format.
+// formatKinds has the properties of each Format, by its number.
 var formatKinds = []*formatKind{PCAPNG: &asPCAPNG, PCAP: &asPCAP, JSON: &asJSON, CSV: &asCSV}
 
 func (f Format) isKnown() bool { return f >= 0 && int(f) < len(formatKinds) }

@@ -29,33 +29,33 @@ type Input struct {
 	options InputOptions
 	files   []*capfile.File
 	merge   *capfile.Merge
-	memory  *capfile.Memory
-	live    bool // a file waits for packets
+	memory  *capfile.Memory // for decompression
+	live    bool            // a file may wait for more packets
 	started time.Time
 
 	sources    []capture.Source
-	indexes    map[interfaceName]int
-	statistics map[int]storedStatistics
+	indexes    map[interfaceName]int       // Source.Index of each interface
+	statistics map[int]InterfaceStatistics // the latest of each source
 	outlets    nameTable[capture.Outlet]
 	reasons    nameTable[capture.Reason]
 	locations  nameTable[capture.Location]
-	handlers   []func(*capfile.Block)
+	handlers   []func(*capfile.Block) // called with each block that is not a packet
 
-	packets [groupSize]storedPacket
-	pending *capfile.Block // a block other than a packet, to be handled before the next packet
-	counts  capture.Accounts
-	changed []int // sources whose latest counts are not published yet
-	skipped uint64
-	taken   uint64
-	idle    func()
-	err     error // the error that Read returns from now on
+	packets [groupSize]storedPacket // of the last Read
+	pending *capfile.Block          // a block other than a packet, to be handled before the next packet
+	counts  capture.Accounts        // by source
+	changed []int                   // sources whose latest counts are not published yet
+	skipped uint64                  // matching packets omitted for InputOptions.Skip
+	taken   uint64                  // packets that Read has returned, for InputOptions.Count
+	idle    func()                  // the argument of the current Read
+	err     error                   // the error that Read returns from now on
 
 	stopping sync.Once
-	stopped  chan struct{}
-	ended    atomic.Bool // stopped is closed
+	stopped  chan struct{} // closed by Stop
+	ended    atomic.Bool   // stopped is closed
 
 	mu        sync.Mutex
-	published capture.Accounts
+	published capture.Accounts // a copy of counts, for Accounts
 }
 
 // A storedPacket has a file's data about a packet besides its bytes.
@@ -64,8 +64,8 @@ type storedPacket struct {
 	capture.Stored
 	raw   pcapng.Block // as in the file; Raw is nil for a pcap file
 	from  *capfile.Interface
-	order int64 // the packet's time or, without one, the previous packet's
-	known pcapng.Fields
+	order int64         // ns since the Unix epoch: the packet's time or, without one, the previous packet's
+	known pcapng.Fields // the fields that the block has
 }
 
 // Comments implements [capture.StoredBlock].
@@ -84,7 +84,7 @@ func NewInput(files []InputFile, o InputOptions) (*Input, error) {
 	in := &Input{
 		options: o, started: time.Now(), stopped: make(chan struct{}),
 		memory:  capfile.NewMemory(o.Memory),
-		indexes: make(map[interfaceName]int), statistics: make(map[int]storedStatistics),
+		indexes: make(map[interfaceName]int), statistics: make(map[int]InterfaceStatistics),
 	}
 	for _, file := range files {
 		options := capfile.Options{Memory: in.memory, Correct: file.Correct, Prefix: file.Prefix}
@@ -168,10 +168,10 @@ func (in *Input) Read(packets []capture.Packet, idle func()) (n int, err error) 
 		case err != nil:
 			in.err = err
 		case b.Kind == capfile.Packet:
-			if in.packet(&packets[n], &in.packets[n], b) {
+			if in.fill(&packets[n], &in.packets[n], b); in.count(&packets[n]) {
 				n++
 			}
-		case n > 0: // b belongs behind these packets, so the next Read handles it
+		case n > 0: // b comes after these packets, so the next Read handles it
 			in.pending = b
 			in.publish()
 			return n, nil
@@ -197,41 +197,50 @@ func (in *Input) next() (*capfile.Block, error) {
 	return b, err
 }
 
-// packet fills in a packet from a block. It returns false if the packet does not match.
-func (in *Input) packet(p *capture.Packet, f *storedPacket, b *capfile.Block) bool {
-	source := b.Interface.Number
-	// The fields are set one by one, because assigning a whole struct would build and then copy it.
-	// The other fields stay 0.
-	f.WireLen, f.Verdict, f.Time = b.Packet.WireLen, capture.Verdict(b.Packet.Verdict), b.Order()
-	f.VerdictKind = capture.VerdictKind(b.Packet.VerdictKind)
-	f.ID, f.Dropped, f.Queue = b.Packet.ID, b.Packet.Dropped, b.Packet.Queue
-	f.Weight, f.GSOSize, f.RunTime, f.ClockSetBack = b.Packet.Weight, uint16(min(b.Packet.GSOSize, math.MaxUint16)), b.Packet.RunTime, b.Packet.SetBack
+// fill makes p the packet of a block, with its facts in f.
+func (in *Input) fill(p *capture.Packet, f *storedPacket, b *capfile.Block) {
+	from := &b.Packet
+	// The fields are set one by one, because assigning a whole struct would build it and then copy
+	// it. Fields of Facts that no file has stay 0.
+	f.WireLen, f.Verdict, f.Time = from.WireLen, capture.Verdict(from.Verdict), b.Order()
+	f.VerdictKind = capture.VerdictKind(from.VerdictKind)
+	f.ID, f.Dropped, f.Queue = from.ID, from.Dropped, from.Queue
+	f.Weight, f.GSOSize, f.RunTime, f.ClockSetBack = from.Weight, uint16(min(from.GSOSize, math.MaxUint16)), from.RunTime, from.SetBack
 	f.Hash, f.HashKind, f.To, f.Reason, f.Location = 0, capture.NoHash, 0, 0, 0
-	f.raw, f.from, f.order, f.known = b.Raw, b.Interface, b.Order(), b.Packet.Fields
+	f.raw, f.from, f.order, f.known = b.Raw, b.Interface, b.Order(), from.Fields
 	f.HasVerdict, f.HasQueue, f.HasID = f.known&pcapng.HasVerdict != 0, f.known&pcapng.HasQueue != 0, f.known&pcapng.HasID != 0
-	f.NoTime, f.Flags = b.Raw.Raw != nil && b.Raw.Type == pcapng.TypeSimple, b.Packet.Flags
+	f.NoTime, f.Flags = b.Untimed, from.Flags
 	if f.Flags&pcapng.DirectionMask == 0 {
-		f.Flags |= directionIn(&in.sources[source], b.Packet.Data)
+		f.Flags |= directionIn(&in.sources[b.Interface.Number], from.Data)
 	}
 	if f.known&pcapng.HasHash != 0 {
-		f.Hash, f.HashKind = b.Packet.Hash, capture.ToeplitzHash
+		f.Hash, f.HashKind = from.Hash, capture.ToeplitzHash
 	}
-	if b.Packet.Outlet != nil {
-		f.To = in.outlets.number(b.Packet.Outlet)
+	if from.Outlet != nil {
+		f.To = in.outlets.number(from.Outlet)
 	}
-	if b.Packet.Device != nil && b.Packet.Location != nil {
-		f.To = in.outlets.number(b.Packet.Device)
+	if from.Device != nil && from.Location != nil {
+		f.To = in.outlets.number(from.Device)
 	}
-	if b.Packet.Reason != nil {
-		f.Reason, f.Location = in.reasons.number(b.Packet.Reason), in.locations.number(b.Packet.Location)
+	if from.Reason != nil {
+		f.Reason, f.Location = in.reasons.number(from.Reason), in.locations.number(from.Location)
 	}
-	p.Facts, p.Data, p.Source, p.Stored = &f.Facts, b.Packet.Data, uint16(source), &f.Stored
+	p.Facts, p.Data, p.Source, p.Stored = &f.Facts, from.Data, uint16(b.Interface.Number), &f.Stored
+}
+
+// count counts a packet. It returns false if the packet is filtered out.
+func (in *Input) count(p *capture.Packet) bool {
+	source := int(p.Source)
 	a := &in.counts[source]
 	a.Seen++
 	if n := len(in.changed); n == 0 || in.changed[n-1] != source {
-		in.change(source)
+		in.noteChange(source)
 	}
-	if in.options.Match != nil && !in.options.Match(&in.sources[source], p) || in.skips() {
+	matches := in.options.Match == nil || in.options.Match(&in.sources[source], p)
+	if !matches || in.skipped < in.options.Skip {
+		if matches {
+			in.skipped++
+		}
 		a.FilteredOut++
 		return false
 	}
@@ -243,16 +252,8 @@ func (in *Input) packet(p *capture.Packet, f *storedPacket, b *capfile.Block) bo
 	return true
 }
 
-// skips counts a matching packet, and reports whether it is one of the first Skip.
-func (in *Input) skips() bool {
-	if in.skipped == in.options.Skip {
-		return false
-	}
-	in.skipped++
-	return true
-}
-
-// handle updates the sources and statistics by a block that is not a packet, and passes it on.
+// handle updates the sources and statistics by a block that is not a packet, and passes it to the
+// handlers.
 func (in *Input) handle(b *capfile.Block) {
 	switch b.Kind {
 	case capfile.Section:
@@ -267,7 +268,7 @@ func (in *Input) handle(b *capfile.Block) {
 		in.describe(b.Interface)
 	case capfile.Statistics:
 		if b.Interface != nil {
-			in.statistics[b.Interface.Number] = storedStatistics{b.Statistics, b.Known, capture.ParsePassedBy(b.Raw.Comments())}
+			in.statistics[b.Interface.Number] = statisticsIn(b)
 		}
 	}
 	for _, handle := range in.handlers {
@@ -285,15 +286,16 @@ func (in *Input) onBlocks(handle func(*capfile.Block)) { in.handlers = append(in
 // no common snapshot length.
 func (in *Input) IsUnlimited() bool { return len(in.files) != 1 || in.files[0].Format == capfile.PCAP }
 
-// change records that the counts of a source must be published.
-func (in *Input) change(source int) {
+// noteChange records that the counts of a source must be published.
+func (in *Input) noteChange(source int) {
 	if len(in.changed) == maxChanged {
 		in.publish()
 	}
 	in.changed = append(in.changed, source)
 }
 
-// maxChanged is how many changes may wait to be published while no packet matches.
+// maxChanged is how many changes may wait for publish. Read also publishes when it returns, but it
+// returns late if no packet matches.
 const maxChanged = 1024
 
 // publish copies the changed counts to `published`, which Accounts reads. It does not copy all

@@ -12,17 +12,18 @@ type InputFile struct {
 	Name string // for errors, and for interfaces without a name
 	In   io.Reader
 
-	// Waits is whether In may wait for more bytes, like a pipe or a connection. Its Read should
-	// then return 0 bytes and no error a few times a second, so that outputs are flushed meanwhile.
-	// The error context.Canceled ends the reading, as Stop does.
+	// Waits means that In may wait for more bytes, like a pipe or a connection. Its Read should then
+	// return 0 bytes and no error a few times a second, so that outputs are flushed meanwhile. The
+	// error context.Canceled ends the reading, as Stop does.
 	Waits bool
 
 	// Prefix comes before the names of a pcapng file's interfaces, such as the name of their host.
 	Prefix string
 
-	// Late, if not nil, says after a Read that has returned 0 bytes whether to go on with the other
-	// files until this one, which Waits, has more. Without it the packets of all files wait.
-	// Packets that come after it are where they come, not by their time.
+	// Late, if not nil, is called after each Read of a file with Waits that has returned 0 bytes.
+	// If it returns true, the Input goes on with the other files until this one has more bytes; its
+	// packets are then out of order if others of a later time were returned meanwhile. nil = the
+	// other files always wait.
 	Late func() bool
 
 	// Correct, if not nil, converts the times of the file, in ns since the Unix epoch, to those of

@@ -22,17 +22,17 @@ type Keeper struct {
 
 	mu       sync.Mutex
 	finished sync.Cond          // a file was finished
-	parts    []*part            // being written or waiting to be finished
+	parts    []*part            // files that are being written or wait to be finished
 	own      []ringFile         // finished files of a ring, the oldest first; empty without a ring
-	others   map[string]content // of finished files by path, without a ring; at most maxSizes
+	others   map[string]content // finished files by path, without a ring; at most maxSizes
 	size     int64              // bytes in finished files that were neither removed nor overwritten
 	space    space              // free bytes of the disk; unused without MinFree
 	syncing  bool               // needsSync has returned true, and syncDisk has not ended
-	exceeded bool               // gave the notice that a file of the ring could not be removed
-	omitted  bool               // gave the notice that packets are not taken
+
+	noticedStays, noticedOmits bool // the notice of noticeStays, of noticeOmits was given
 }
 
-// onDisk is an open file with a way to read how much is free on its disk.
+// onDisk is an open file, an outfile.File or outfile.Removal, with the state of its disk.
 type onDisk interface {
 	Free() (int64, error)
 	ShowsLate() bool
@@ -50,21 +50,21 @@ type ringFile struct {
 	content
 }
 
-// A content is what a file has.
+// A content is the size of a file, its packets, and when it began.
 type content struct {
-	size    int64
-	packets uint64    // 0 if an earlier run has written them
-	began   time.Time // an earlier run's file: when it was changed last
+	size    int64     // bytes
+	packets uint64    // 0 for a file of an earlier run
+	began   time.Time // for a file of an earlier run: when it was changed last
 }
 
-// contentOf is the content of a file that is being written, or was. Any goroutine may call it.
+// contentOf returns the content of a file of this run. Any goroutine may call it.
 func contentOf(p *part) content {
 	return content{p.stream.size.Load(), p.stream.takenNow().Total().Captured, p.began}
 }
 
-// newKeeper returns a keeper. A ring takes over each file of an earlier run (Rotation.Left) that is
-// regular and that no process writes to, and removes the oldest if there are too many. notice is
-// called once, for the first file that cannot be removed.
+// newKeeper returns a Keeper. A ring takes over each file of an earlier run (Rotation.Left) that is
+// regular and to which no process writes, and removes the oldest if there are too many. notice is
+// called for the first file that cannot be removed, and when the ring first omits packets.
 func newKeeper(r *Rotation, notice func(error)) *Keeper {
 	k := &Keeper{limits: *r, notice: notice, free: onDisk.Free, others: make(map[string]content)}
 	k.finished.L = &k.mu
@@ -106,8 +106,8 @@ func (k *Keeper) queue(p *part) {
 	p.isComplete = true
 }
 
-// finish moves a file to the finished files. If info is nil, the file does not become one of the
-// ring's.
+// finish moves a file from parts to the finished files. If info is nil, it is not added to the
+// ring, because it could not be finished.
 func (k *Keeper) finish(p *part, info os.FileInfo) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -131,9 +131,9 @@ func (k *Keeper) isWaiting(matches func(*part) bool) bool {
 	return slices.ContainsFunc(k.parts, func(p *part) bool { return p.isComplete && matches(p) })
 }
 
-// release waits until no file of this path waits to be finished, because the caller will overwrite
-// it. It reports whether the path was one of the ring's files.
-func (k *Keeper) release(path string) (was bool) {
+// release waits until no file of this path waits to be finished, and stops tracking such files,
+// because the caller will overwrite the path. It reports whether it was a path of the ring's files.
+func (k *Keeper) release(path string) (wasOwn bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for k.isWaiting(func(p *part) bool { return p.path == path }) {
@@ -145,14 +145,14 @@ func (k *Keeper) release(path string) (was bool) {
 		if !isFileOf(path, k.own[i].path) {
 			continue
 		}
-		was = true
-		if k.limits.Atomic { // otherwise it would stay until the new file is finished
+		wasOwn = true
+		if k.limits.Atomic { // otherwise the old file would stay until the new one is finished
 			k.remove(i, nil)
 		} else {
 			k.drop(i)
 		}
 	}
-	return was
+	return wasOwn
 }
 
 // hasOlder reports whether there are files, besides the one being written, that can be removed.
@@ -170,10 +170,11 @@ func (k *Keeper) drop(i int) ringFile {
 	return dropped
 }
 
-// remove removes a finished file if it is still the same file and no process writes to it. file is
-// the open file, or nil. A caller that has opened it must pass it on. If it closed the file and
-// remove opened it again, a process that starts in between, such as a command of -z, would have the
-// first descriptor open until its exec, and count as a reader. The caller holds mu.
+// remove removes the finished file with an index in own, if its path still leads to the same file
+// and no process writes to it. file is the open file, or nil: a caller that has opened it does not
+// close it. Otherwise remove would open it a second time, and a process that starts in between, such
+// as a command of -z, would have the first descriptor until its exec and count as a reader. The
+// caller holds mu.
 func (k *Keeper) remove(i int, file *outfile.Removal) {
 	leaving := k.drop(i)
 	if at, err := os.Lstat(leaving.path); err != nil || !os.SameFile(at, leaving.info) {
@@ -189,38 +190,38 @@ func (k *Keeper) remove(i int, file *outfile.Removal) {
 			return
 		}
 	}
-	isFreed, room := file.Frees(1) || !k.space.watches(), file.Room()
+	isFreed, room := file.Frees(1) || k.space.isFull(), file.Room()
 	freeErr := k.readFree(file)
 	err = os.Remove(leaving.path)
 	k.noticeStays(err)
 	if err != nil || isFreed || k.limits.MinFree == 0 {
 		file.Close()
-		file = nil
+		file = nil // its room becomes free now
 	}
 	if err == nil && freeErr == nil && k.limits.MinFree > 0 {
 		k.space.add(file, room, time.Now())
 	}
 }
 
-// noticeStays gives a notice, once, that a file of the ring was not removed because of err. It
-// ignores nil, and files that no longer exist. A file may stay, for example, if it belongs to
-// another user in a directory like /tmp.
+// noticeStays gives a notice, once, that a file of the ring was not removed because of err, for
+// example because it belongs to another user in a directory like /tmp. It ignores nil, and the error
+// that the file no longer exists.
 func (k *Keeper) noticeStays(err error) {
-	if err == nil || errors.Is(err, fs.ErrNotExist) || k.exceeded {
+	if err == nil || errors.Is(err, fs.ErrNotExist) || k.noticedStays {
 		return
 	}
-	k.exceeded = true
+	k.noticedStays = true
 	k.notice(fmt.Errorf("the ring of files exceeds its limit: cannot remove an old file: %w: remove it, and perhaps others, by hand", err))
 }
 
-// bytes is the size of all files together.
+// bytes returns the size of all files together.
 func (k *Keeper) bytes() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.sum()
 }
 
-// sum is the size of all files together. The caller holds mu.
+// sum is bytes for a caller that holds mu.
 func (k *Keeper) sum() int64 {
 	n := k.size
 	for _, p := range k.parts {
@@ -229,7 +230,6 @@ func (k *Keeper) sum() int64 {
 	return n
 }
 
-// existing describes all files together.
 func (k *Keeper) existing() Existing {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -254,7 +254,7 @@ func (k *Keeper) existing() Existing {
 }
 
 // Close closes the removed files that the Keeper holds open because other programs have them open.
-// File calls it for a Keeper that is not shared.
+// File.Close calls it unless the Keeper is shared.
 func (k *Keeper) Close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

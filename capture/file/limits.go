@@ -13,8 +13,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// Bytes reserved for the closing statistics of each source that does not have them yet. commentRoom
-// is added if they have comments, and is enough unless these are very long.
+// Bytes reserved for the closing statistics of each source, without and for their comments. Longer
+// comments may not fit.
 const (
 	trailerRoom = 1 << 10
 	commentRoom = 16 << 10
@@ -25,16 +25,16 @@ const (
 const blockRoom = 8 << 10
 
 // grant returns how many of these bytes may be written to the current file. If not all may, it also
-// returns the error that ends the session, except for a ring of files.
+// returns the error that ends the session. A ring of files has no such error.
 func (f *File) grant(bytes int64) (int64, error) {
 	granted, err := f.keeper.claim(f.current, bytes, f.reserve())
 	f.finisher.sync(f.current.file)
 	return granted, err
 }
 
-// isSpent reports whether a ring of files begins the next file before the current one reaches its
-// limits. It does if the current file takes no more packets, or has more than half of all the room,
-// because only a finished file can be removed to make room. bytes are to be written next.
+// isSpent reports whether a ring of files begins its next file although the current one has not
+// reached its limits, because only a finished file can be removed to make room: if the current file
+// takes no more packets, or is larger than the room that is left. bytes are to be written next.
 func (f *File) isSpent(bytes int64) bool {
 	r, s := &f.rotation, &f.current.stream
 	if r.Keep == 0 || r.isSingle() || s.grant == nil {
@@ -45,12 +45,12 @@ func (f *File) isSpent(bytes int64) bool {
 	if !s.full && (!hasPackets || f.keeper.hasOlder()) {
 		return false
 	}
-	room := f.keeper.left(f.current) - f.reserve()
+	room := f.keeper.roomFor(f.current) - f.reserve()
 	if s.full {
 		return hasPackets || room >= bytes
 	}
 	if s.frames != nil {
-		size += int64(len(s.frames.blocks)) // at most
+		size += int64(len(s.frames.blocks)) // an upper bound: they are not compressed yet
 	}
 	return room < size
 }
@@ -84,11 +84,11 @@ func tooFull(path string, free, least int64) error {
 // reserve returns how many bytes are kept free for the closing statistics of the current file.
 func (f *File) reserve() int64 {
 	each := int64(trailerRoom)
-	if f.writer.options.Comments != nil {
+	if f.options.Comments != nil {
 		each += commentRoom
 	}
 	s, sources := &f.current.stream, max(len(f.description.Sources), len(f.current.stream.taken))
-	if s.numbers != nil {
+	if s.numbers != nil { // sources come and go: those in the file that have no statistics yet
 		sources = 0
 		for source, number := range s.numbers {
 			if number > 0 && !f.departures.retired[source] {
@@ -104,7 +104,7 @@ func (f *File) reserve() int64 {
 // packets it removes its oldest file, which may be the current one.
 func (f *File) grantNext() error {
 	if f.rotation.Keep > 0 {
-		return nil
+		return nil // see isSpent
 	}
 	bytes := f.headerSize() + f.reserve()
 	if f.current.file.IsFull(bytes + blockRoom) {
@@ -159,7 +159,7 @@ func (k *Keeper) claim(p *part, bytes, reserved int64) (int64, error) {
 		case k.limits.Keep == 0:
 			return max(room-reserved, 0), why
 		case k.removeOldest(errors.Is(why, ErrDiskLow), room+held < wanted):
-			continue
+			continue // with more room
 		}
 		k.noticeOmits(why, held)
 		return max(room-reserved, 0), nil
@@ -168,10 +168,10 @@ func (k *Keeper) claim(p *part, bytes, reserved int64) (int64, error) {
 
 // noticeOmits gives a notice, once, that a ring takes no packets, and why.
 func (k *Keeper) noticeOmits(why error, held int64) {
-	if k.omitted {
+	if k.noticedOmits {
 		return
 	}
-	k.omitted = true
+	k.noticedOmits = true
 	remedy := "raise the limit"
 	switch {
 	case held > 0:
@@ -179,12 +179,12 @@ func (k *Keeper) noticeOmits(why error, held int64) {
 	case errors.Is(why, ErrDiskLow):
 		remedy = "free some of it"
 	}
-	// Not %w: the command line advises a ring against these errors, and this is one.
+	// Not %w: for errors of this kind the command line adds the remedy to use a ring of files.
 	k.notice(fmt.Errorf("the ring of files takes no packets until there is room: %v: %s", why, remedy))
 }
 
-// left returns by how many bytes the current file may grow without removing others.
-func (k *Keeper) left(p *part) int64 {
+// roomFor returns by how many bytes the current file may grow without the removal of others.
+func (k *Keeper) roomFor(p *part) int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	room, _, _, _ := k.room(p)
@@ -246,7 +246,6 @@ func (k *Keeper) needsSync() bool {
 	return true
 }
 
-// syncDisk syncs a file's disk.
 func (k *Keeper) syncDisk(file *outfile.File) {
 	k.mu.Lock()
 	began := time.Now()
@@ -261,15 +260,15 @@ func (k *Keeper) syncDisk(file *outfile.File) {
 	}
 }
 
-// removeOldest removes the oldest file, and reports whether it did. With toFree it skips files that
-// another program has open, because removing these frees no room: a program that reads the files
+// removeOldest removes the oldest file, and reports whether it did. With skipOpen it skips files
+// that another program has open, because their removal frees no room: a program that reads the files
 // one after the other often has the oldest open. If all are open, it removes the oldest only with
 // must. The caller holds mu.
-func (k *Keeper) removeOldest(toFree, must bool) bool {
-	oldest, file := k.firstOwn(toFree)
+func (k *Keeper) removeOldest(skipOpen, must bool) bool {
+	oldest, file := k.oldest(skipOpen)
 	for oldest < 0 && k.isWaiting(func(*part) bool { return true }) {
 		k.finished.Wait()
-		oldest, file = k.firstOwn(toFree)
+		oldest, file = k.oldest(skipOpen)
 	}
 	if oldest < 0 && !must || len(k.own) == 0 {
 		return false
@@ -278,26 +277,25 @@ func (k *Keeper) removeOldest(toFree, must bool) bool {
 	return true
 }
 
-// firstOwn returns the index of the oldest finished file or, with toFree, of the oldest that no
-// other program has open, and that file; -1 if there is no such file. The caller holds mu.
-func (k *Keeper) firstOwn(toFree bool) (int, *outfile.Removal) {
+// oldest returns the index of the oldest finished file; -1 if there is none. With skipOpen it is the
+// oldest that no other program has open, and file is that file, opened. The caller holds mu.
+func (k *Keeper) oldest(skipOpen bool) (index int, file *outfile.Removal) {
 	for i, r := range k.own {
-		if !toFree {
+		if !skipOpen {
 			return i, nil
 		}
-		switch f, err := outfile.OpenRemoval(r.path); {
-		case f == nil || err != nil:
-		case f.Frees(1):
-			return i, f
-		default:
+		if f, err := outfile.OpenRemoval(r.path); err == nil && f != nil {
+			if f.Frees(1) {
+				return i, f
+			}
 			f.Close()
 		}
 	}
 	return -1, nil
 }
 
-// empty adds the room of a file that the caller is about to empty to the free room.
-func (k *Keeper) empty(file *outfile.File) {
+// noteEmptied counts the room of a file that the caller is about to empty as free.
+func (k *Keeper) noteEmptied(file *outfile.File) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.limits.MinFree > 0 && k.readFree(file) == nil {

@@ -5,13 +5,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// A numbering has the numbers of interfaces in a file of a live capture to which interfaces may be
-// added. The first file uses the numbers in the encoded blocks. A later file describes fewer
-// interfaces, and has its own numbers.
+// A numbering has the numbers of interfaces in one file of a live capture that may add interfaces.
+// The first file has the numbers that the encoder has written into the blocks. A later file describes
+// fewer interfaces, without those that have gone, so its numbers differ.
 type numbering struct {
-	numbers    []uint32 // by source: one more than the number of its interface in the file; nil = no interfaces are added
+	numbers    []uint32 // by source: one more than the number of its interface in the file, 0 = not described; nil = no interfaces are added
 	interfaces uint32   // how many interfaces the file describes
-	renumbers  bool     // packets must be given the numbers of this file
+	renumbers  bool     // packets must get the numbers of this file
 }
 
 // newNumbering returns the numbers in a file whose header describes these sources; nil = no
@@ -50,19 +50,18 @@ func (n *numbering) add(source int) (before uint32) {
 	return before
 }
 
-// undescribe restores the numbers that interfaces had before the given blocks, which were removed
-// from the file's end.
+// undescribe undoes the effect of `number` for blocks that were removed from the file's end.
 func (n *numbering) undescribe(blocks []capture.BlockEnd) {
 	for i := len(blocks) - 1; i >= 0 && n.numbers != nil; i-- {
 		if b := &blocks[i]; b.Source == headMore {
-			n.numbers[b.Bytes] = uint32(b.Time)
+			n.numbers[b.Bytes] = uint32(b.Time) // as number has kept it there
 			n.interfaces--
 		}
 	}
 }
 
-// number assigns numbers to the interfaces that these blocks describe, and writes numbers into
-// packets if the file has its own.
+// number assigns numbers to the interfaces that these blocks describe and, if the file has numbers of
+// its own, writes them into the packets.
 func (n *numbering) number(blocks []byte, packets []capture.BlockEnd) {
 	first := packetsBegin(blocks, packets)
 	begins := first
@@ -70,7 +69,7 @@ func (n *numbering) number(blocks []byte, packets []capture.BlockEnd) {
 		p := &packets[i]
 		switch {
 		case p.Source == headMore:
-			p.Time = int64(n.add(int(p.Bytes))) // for undescribe
+			p.Time = int64(n.add(int(p.Bytes))) // the previous number, for undescribe
 		case n.renumbers && isPacket(p):
 			pcapng.SetPacketInterface(blocks[begins-first:], n.numbers[p.Source]-1)
 		}

@@ -7,9 +7,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A packer compresses a capture file in frames, which it appends to a buffer. A truncated file can
-// be read up to its last whole frame, and whole frames can be removed from the end of a file. A
-// packer serves one file after the other, and is not safe for concurrent use.
+// A packer compresses a capture file in parts, which it appends to a buffer. A part is called a
+// frame here, although it is a member in gzip, and some of the blocks of a single frame in zstd. A
+// truncated file can be read up to its last whole frame, and whole frames can be removed from the
+// end of a file. A packer serves one file after the other, and is not safe for concurrent use.
 type packer interface {
 	// begin begins a file.
 	begin()
@@ -31,7 +32,6 @@ const windowSize = 2 * frameSize
 // A gzipPacker makes each frame a member, of which a file may have many.
 type gzipPacker struct{ w *gzip.Writer }
 
-// newGzipPacker returns a packer of RFC 1952.
 func newGzipPacker() packer {
 	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is a valid one
 	return gzipPacker{w}
@@ -54,16 +54,14 @@ func (p gzipPacker) end(dst, blocks []byte) []byte {
 	return p.pack(dst, blocks)
 }
 
-// A zstdPacker writes a single zstd frame per file; each frame of a packer is some blocks of it.
-// Wireshark 4.0 does not find the beginning of a second zstd frame if it is more than 128 KiB after
-// the beginning of the file.
+// A zstdPacker writes a single zstd frame per file, because Wireshark 4.0 does not find a second one
+// that begins more than 128 KiB after the beginning of the file.
 type zstdPacker struct {
 	w     *zstd.Encoder
 	out   bytes.Buffer
 	begun bool // the header of the file's frame was written
 }
 
-// newZstdPacker returns a packer of RFC 8878.
 func newZstdPacker() packer {
 	p := new(zstdPacker)
 	// With a concurrency of 1 there are no goroutines other than the caller's. There is no
@@ -87,10 +85,9 @@ func (p *zstdPacker) pack(dst, blocks []byte) []byte {
 	return append(dst, p.out.Bytes()...)
 }
 
-// end appends raw blocks of section 3.1.1.2 of RFC 8878. The header of the last block has the bit
-// Last_Block, and only that block may have 0 bytes.
+// end appends raw blocks (section 3.1.1.2 of RFC 8878). Only the last one may have 0 bytes.
 func (p *zstdPacker) end(dst, blocks []byte) []byte {
-	const most, last = 128 << 10, 1
+	const most, last = 128 << 10, 1 // bytes of a block; the bit Last_Block
 	if !p.begun {
 		dst = append(dst, emptyFrame...)
 		p.begun = true

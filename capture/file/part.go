@@ -17,8 +17,8 @@ type part struct {
 	stream     stream
 	path       string // its final path
 	began      time.Time
-	packets    uint64 // packets given to the stream
-	last       bool   // the session's last file: it must stay at its path until it is on disk
+	packets    uint64 // in the file, or on their way to it
+	last       bool   // it is the session's last file, which is checked once more when it is on disk
 	err        error  // the first problem that check found
 	refused    bool   // finish found that packets may be missing in the file
 	isComplete bool   // it waits to be finished; guarded by the keeper's mu
@@ -28,47 +28,46 @@ type part struct {
 func (f *File) newPart(path, name string, file *outfile.File) *part {
 	p := &part{file: file, path: path}
 	s := &p.stream
-	s.out, s.name, s.frames, s.check = file, name, f.writer.stream.frames, p.check
-	if f.writer.options.Format.IsText() && s.frames == nil && !file.IsRegular() {
+	s.out, s.name, s.frames, s.check = file, name, f.frames, p.check
+	if f.options.Format.IsText() && s.frames == nil && !file.IsRegular() {
 		s.out = lines.PipeWriter{Out: file}
 	}
 	return p
 }
 
-// openPart opens the file that will have this path. An existing file is overwritten if it is the
-// ring's own, or unless Rotation.NoOverwrite forbids it.
-func (f *File) openPart(path string, own bool) (*part, error) {
-	name := f.writer.options.Name
+// openPart opens the file that will have this path. Rotation.NoOverwrite forbids to overwrite an
+// existing file, except one of the ring's own.
+func (f *File) openPart(path string, isOwn bool) (*part, error) {
+	name := f.options.Name
 	if name == "" || !f.rotation.isSingle() {
 		name = path
 	}
 	r := &f.rotation
-	opened, err := outfile.Open(path, outfile.Options{Atomic: r.Atomic, New: r.NoOverwrite && !own, Regular: !r.isSingle(), Trust: f.writer.options.trust()})
+	opened, err := outfile.Open(path, outfile.Options{Atomic: r.Atomic, New: r.NoOverwrite && !isOwn, Regular: !r.isSingle(), Trust: f.options.trust()})
 	if err != nil {
 		return nil, err
 	}
-	if err := f.writer.options.refuses(opened); err != nil {
+	if err := f.options.refuses(opened); err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
 	return f.newPart(path, name, opened), nil
 }
 
-// openAt opens the file at a place. If another user's file has its name and pass is set, the file
-// gets the next name that no other user's file has. Otherwise that user could end the capture,
-// which must not remove the other file. own reports whether a path is a file of the ring, which may
-// be overwritten.
-func (f *File) openAt(place Place, pass bool, own func(path string) bool) (*part, error) {
+// openAt opens the file at a place. If skipOthers is set, it skips names of other users' files, which
+// the capture must not remove: otherwise another user could end the capture by such a file. isOwn
+// reports whether a path is a file of the ring, which may be overwritten.
+func (f *File) openAt(place Place, skipOthers bool, isOwn func(path string) bool) (*part, error) {
 	r := &f.rotation
 	first := r.Path(place)
 	for path, tries := first, 1; ; tries++ {
-		p, err := f.openPart(path, own(path))
+		p, err := f.openPart(path, isOwn(path))
 		if err == nil {
 			f.place = place
 			return p, nil
 		}
 		place.InPeriod, place.Passed = place.InPeriod+1, place.Passed+1
 		next := r.Path(place)
-		if !pass || !f.writer.options.hasOthers(r, path) || next == path || next == first || tries == triedNames {
+		if !skipOthers || !f.options.hasOthers(r, path) || next == path || next == first || tries == triedNames {
 			return nil, err
 		}
 		f.passOver(path)
@@ -83,8 +82,8 @@ func (f *File) passOver(path string) {
 		return
 	}
 	f.passed = fmt.Errorf("%s is another user's file: the series passes over the names that others have taken", path)
-	if f.writer.notice != nil {
-		f.writer.notice(f.passed)
+	if f.notice != nil {
+		f.notice(f.passed)
 	}
 }
 
@@ -100,8 +99,8 @@ func (o *Options) refuses(file *outfile.File) error {
 	return o.Refuse(info)
 }
 
-// check returns the first problem that it ever found with the file. After an ErrSpoiled, the stream
-// writes no more blocks.
+// check checks the file, and returns the first problem that any check has found. After an
+// outfile.ErrSpoiled, the stream writes no more blocks.
 func (p *part) check() error {
 	if p.err == nil {
 		p.err = p.file.Check(p.stream.size.Load())
@@ -115,7 +114,6 @@ func (p *part) check() error {
 // isSpoiled reports whether the file can no longer be read.
 func (p *part) isSpoiled() bool { return errors.Is(p.err, outfile.ErrSpoiled) }
 
-// write adds packets.
 func (p *part) write(blocks []byte, packets []capture.BlockEnd) error {
 	for i := range packets {
 		if isPacket(&packets[i]) {
@@ -126,7 +124,7 @@ func (p *part) write(blocks []byte, packets []capture.BlockEnd) error {
 }
 
 // bytes returns the length of the file up to a block that ends at this position in the queue. With
-// compression, it returns the bytes written so far.
+// compression the length is not known before, so it returns the bytes written so far.
 func (p *part) bytes(position int64) int64 {
 	if p.stream.frames != nil {
 		return p.stream.size.Load()

@@ -42,7 +42,6 @@ func (e *pcapEncoder) header(b []byte) []byte {
 	return e.begin(b)
 }
 
-// begin appends the file's header.
 func (e *pcapEncoder) begin(b []byte) []byte {
 	snapLen := uint32(0)
 	for i := range e.sources {

@@ -49,7 +49,7 @@ func (e pcapngEncoder) packets(c *chunk, packets []capture.Packet) (n int, err e
 
 func (e pcapngEncoder) trailer(b []byte, s *statistics) []byte {
 	for i, a := range s.Accounts {
-		if number, ok := s.interfaceOf(i); ok && (s.omit == nil || !s.omit(i)) {
+		if number, ok := s.interfaceOf(i); ok && (s.has == nil || s.has(i)) {
 			b = e.AppendStatistics(b, i, number, a, s.start, s.comment())
 		}
 	}

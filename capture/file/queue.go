@@ -16,8 +16,8 @@ import (
 
 const (
 	// maxQueue is the upper bound for a queue's memory, in bytes. Disks often stall for about a
-	// second; this lasts longer than that at 1,500,000 packets per second of 64 bytes, or 300,000
-	// of 1500 bytes.
+	// second. Packets of more than two seconds fit, at a rate of 1,500,000 packets of 64 bytes, or
+	// 300,000 of 1500 bytes.
 	maxQueue = 1 << 30
 	// fileQueue is the same bound for packets from capture files, which stay in the file and are
 	// never lost. It is enough to read and write at the same time.
@@ -25,8 +25,8 @@ const (
 	// chunkSize is how many bytes of memory are allocated and freed at a time, and about how many
 	// are written at a time.
 	chunkSize = 256 << 10
-	// chunkPackets is the upper bound for the packets in a chunk: about as many as fit at 64 bytes
-	// each.
+	// chunkPackets is the upper bound for the packets in a chunk: about as many as fit if each has 64
+	// bytes.
 	chunkPackets = 2048
 	// minChunks is how many chunks a queue may have even if there is little memory. It does not
 	// free them.
@@ -42,13 +42,13 @@ const (
 // the methods that it calls and the blockWriter belong to the queue's own goroutine.
 type queue struct {
 	out       blockWriter
-	bound     int           // upper bound in bytes, if there is enough memory
+	bound     int           // upper bound for limit, in bytes; less if there is little memory
 	available func() uint64 // bytes of available memory, without the queue's own
 	allocate  func() (*chunk, error)
 
 	open    *chunk      // the chunk being filled; nil after end
 	limitAt time.Time   // when limit was last computed
-	dueAt   time.Time   // when tendIfDue last called wake
+	wokenAt time.Time   // when tendIfDue last called wake
 	failed  atomic.Bool // whether failure returns an error
 	ended   chan struct{}
 
@@ -143,9 +143,8 @@ func (q *queue) flush() error {
 	err := q.err
 	q.mu.Unlock()
 	if published {
-		// If run is not already writing, let it run on this CPU, whose cache has the blocks.
-		// Another CPU would have to be woken, and to fetch the blocks and the chunk from this
-		// cache.
+		// If run is not already writing, let it run on this CPU, whose cache has the blocks. To wake
+		// another CPU, which must fetch them from this cache, costs more.
 		runtime.Gosched()
 	}
 	return err
@@ -154,10 +153,10 @@ func (q *queue) flush() error {
 // tendIfDue makes run tend if tendInterval has passed. Call it a few times in each tendInterval.
 func (q *queue) tendIfDue() {
 	now := time.Now()
-	if now.Sub(q.dueAt) < tendInterval {
+	if now.Sub(q.wokenAt) < tendInterval {
 		return
 	}
-	q.dueAt = now
+	q.wokenAt = now
 	q.wake()
 }
 
@@ -233,7 +232,7 @@ func (q *queue) openNext() bool {
 			q.free = append(q.free, c)
 		}
 	}
-	if q.open.isWritten() { // perhaps while mu was released, so run will not signal room
+	if q.open.isWritten() { // perhaps while mu was released, so run signals room no more
 		q.open.reset(end)
 		return true
 	}

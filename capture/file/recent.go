@@ -1,38 +1,27 @@
 package file
 
 import (
-	"math"
 	"slices"
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// minRecent is the minimum number of packets at the end of a file that are kept. They take more
-// room than the accounts of all sources of a session, and than a few blocks of a disk.
+// minRecent is the minimum number of packets in a `recent` of a longer file. Their removal makes
+// enough room for the statistics of all sources of a session.
 const minRecent = 256
 
-// recent are the last packets of a file, in order.
+// recent has the last packets of a file, in order: those that may be removed from its end.
 type recent struct {
 	before  int64 // the position in the file at which the first of them begins
 	packets []capture.BlockEnd
 }
 
-// Values of BlockEnd.Source for blocks that are not packets.
-const (
-	headBlock   = math.MaxUint32 - iota // begins the header of the files that follow
-	headMore                            // continues that header; in a live capture it describes the interface of the source with the index in Bytes
-	otherBlock                          // any other block
-	packetLimit                         // sources of packets are below this
-)
-
-func isPacket(b *capture.BlockEnd) bool { return b.Source < packetLimit }
-
-// add adds packets at the end. Their ends are relative to start. When there are many packets, it
-// drops the first ones. Packets that end at the same position are in one frame, and are dropped
-// together.
+// add adds packets at the end. Their ends are positions in the queue, where the file begins at
+// start. When there are many packets, it drops the first ones. Packets that end at the same position
+// are in one frame, and are dropped together.
 func (r *recent) add(packets []capture.BlockEnd, start int64) {
-	if n := firstOfLast(packets); n > 0 { // these are enough, so drop all earlier packets
+	if n := firstOfLast(packets); n > 0 { // the new packets are enough, so drop all earlier ones
 		r.before = packets[n-1].End - start
 		r.packets = r.packets[:0]
 		packets = packets[n:]
@@ -73,12 +62,12 @@ func (r *recent) last(size, room int64) (without int64, packets []capture.BlockE
 	return without, r.packets[n:]
 }
 
-// forget drops this many of the last packets.
-func (r *recent) forget(packets int) {
+// dropLast drops this many of the last packets.
+func (r *recent) dropLast(packets int) {
 	r.packets = r.packets[:len(r.packets)-packets]
 }
 
-// firstStamp returns the time stamp of the first packet; without a packet, the time now.
+// firstStamp returns the time stamp of the first packet; without a packet, the present time.
 func firstStamp(packets []capture.BlockEnd) time.Time {
 	if i := slices.IndexFunc(packets, func(b capture.BlockEnd) bool { return isPacket(&b) }); i >= 0 {
 		return time.Unix(0, packets[i].Time)

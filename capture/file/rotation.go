@@ -88,7 +88,6 @@ func (r *Rotation) fileSize() int64 {
 // isSingle reports whether there is never a second file.
 func (r *Rotation) isSingle() bool { return r.Size == 0 && r.Packets == 0 && r.Period == 0 }
 
-// first returns the place of the first file.
 func (r *Rotation) first(now time.Time) Place {
 	began := now
 	if r.Period > 0 && !r.Origin.IsZero() {
@@ -107,7 +106,6 @@ func (r *Rotation) period(t time.Time) time.Time {
 	return r.Origin.Add(n * r.Period)
 }
 
-// until returns the end of a place's period.
 func (r *Rotation) until(p Place) time.Time { return p.Period.Add(r.Period) }
 
 // next returns the place after p for a file that begins at a time. The time decides whether it is

@@ -47,8 +47,8 @@ func (f *File) write(blocks []byte, packets []capture.BlockEnd) error {
 	return f.err
 }
 
-// openFirst opens the first file if there is a packet. Blocks before that packet are kept for the
-// beginning of the file. It returns the blocks and packets that remain to be written.
+// openFirst opens the first file if there is a packet. It keeps the blocks before that packet for
+// the beginning of the file, and returns the blocks and packets that remain to be written.
 func (f *File) openFirst(blocks []byte, packets []capture.BlockEnd) ([]byte, []capture.BlockEnd, error) {
 	first := packetsBegin(blocks, packets)
 	for i := range packets {
@@ -69,7 +69,7 @@ func (f *File) openFirst(blocks []byte, packets []capture.BlockEnd) ([]byte, []c
 		if f.rotation.FromFirst {
 			f.rotation.Origin = at.Truncate(time.Second)
 		}
-		err := f.open(f.rotation.first(at))
+		err := f.beginFile(f.rotation.first(at))
 		f.header, f.before = header, nil
 		return blocks[len(before):], packets[i:], err
 	}
@@ -119,8 +119,8 @@ func packetsBegin(blocks []byte, packets []capture.BlockEnd) int64 {
 	return packets[len(packets)-1].End - int64(len(blocks))
 }
 
-// fitting returns how many of the packets belong in the current file. If n is 0, a new file begins
-// at the time at.
+// fitting returns how many of the packets belong in the current file. If it is not all of them, the
+// next file begins at the time at.
 func (f *File) fitting(blocks []byte, packets []capture.BlockEnd) (n int, at time.Time) {
 	r, p := &f.rotation, f.current
 	if r.isSingle() {
@@ -143,11 +143,14 @@ func (f *File) fitting(blocks []byte, packets []capture.BlockEnd) (n int, at tim
 	return len(packets), at
 }
 
-// isFull reports whether the current file has reached its limit of bytes or packets, if it has this
-// many packets up to a position in the queue. A file that omits packets never has.
+// isFull reports whether the current file reaches its limit of bytes or packets by this many packets
+// up to a position in the queue. A file that omits packets does not: see isSpent.
 func (f *File) isFull(position int64, packets uint64) bool {
+	if packets == 0 || f.current.stream.full {
+		return false
+	}
 	r, size := &f.rotation, f.rotation.fileSize()
-	return packets > 0 && !f.current.stream.full && (size > 0 && f.current.bytes(position) > size || r.Packets > 0 && packets >= r.Packets)
+	return size > 0 && f.current.bytes(position) > size || r.Packets > 0 && packets >= r.Packets
 }
 
 // tend checks the current file, and begins the next one when it is due. The queue calls it.
@@ -161,13 +164,12 @@ func (f *File) tend(idle bool) error {
 	if f.current == nil {
 		return nil // there was no packet yet
 	}
-	// If the file was renamed, the blocks in the queue are still written to it.
 	err := f.current.stream.tend(idle)
 	if err == nil {
 		err = f.reportDepartures()
 	}
 	if err != nil {
-		f.err = f.current.stream.err
+		f.err = f.current.stream.err // nil if the file was renamed: it still takes the blocks in the queue
 		return err
 	}
 	if !idle || f.rotation.Period == 0 || f.rotation.Stamped {
@@ -177,13 +179,13 @@ func (f *File) tend(idle bool) error {
 		f.wakeAt(f.rotation.until(f.place))
 	}
 	now, until := time.Now().Round(0), f.rotation.until(f.place)
-	// f.settled was read before the queue became idle, so everything up to that time is written.
+	// All packets up to f.settled are written, because it was read before the queue became idle.
 	settled := f.settled
 	if f.settled = now; f.description.Settled != nil {
 		f.settled = f.description.Settled()
 	}
 	switch {
-	case now.Before(f.place.Period):
+	case now.Before(f.place.Period): // the wall clock was set back
 		f.place = f.rotation.setBack(f.place, now)
 		f.wakeAt(f.rotation.until(f.place))
 	case now.Before(until):
@@ -201,7 +203,7 @@ func (f *File) tend(idle bool) error {
 func (f *File) rotate(at time.Time) error {
 	next := f.rotation.next(f.place, at)
 	last := f.rotation.Files > 0 && next.Number >= f.rotation.Files
-	err := f.current.stream.flush() // the last frame takes room, too
+	err := f.current.stream.flush() // first, because the last frame takes room, too
 	if err == nil && !last {
 		err = f.grantNext()
 	}
@@ -214,14 +216,14 @@ func (f *File) rotate(at time.Time) error {
 	if last {
 		return f.allWritten()
 	}
-	if err := f.open(next); err != nil {
+	if err := f.beginFile(next); err != nil {
 		return fmt.Errorf("begin file %d of the capture: %w", next.Number+1, err)
 	}
 	return nil
 }
 
-// open begins the file of the series at a Place.
-func (f *File) open(place Place) error {
+// beginFile begins the file of the series at a Place.
+func (f *File) beginFile(place Place) error {
 	p, err := f.openAt(place, place.Number > 0 || f.rotation.Keep > 0, f.keeper.release)
 	if err != nil {
 		return err
@@ -233,7 +235,7 @@ func (f *File) open(place Place) error {
 	}
 	f.current = p
 	f.mu.Unlock()
-	f.keeper.empty(p.file)
+	f.keeper.noteEmptied(p.file)
 	if err := p.file.Begin(); err != nil {
 		return err
 	}
@@ -252,11 +254,11 @@ func (f *File) start(p *part) {
 	header, described, renumbers := f.header, firstInterfaces(&f.description), false
 	if f.place.Number > 0 && f.description.IsLive() && f.description.More != nil {
 		header, described = f.nextHeader()
-		_, renumbers = f.writer.enc.(pcapngEncoder)
+		_, renumbers = f.enc.(pcapngEncoder)
 	}
 	p.stream.begin(header, f.written, len(f.description.Sources), described)
 	p.stream.renumbers = renumbers
-	p.stream.reportEvery(f.writer.options.StatisticsInterval, func() []byte { return f.statistics(f.onlyDescribed(f.accountsSoFar(p.stream.taken))) })
+	p.stream.reportEvery(f.options.StatisticsInterval, func() []byte { return f.statistics(f.onlyDescribed(f.accountsSoFar(p.stream.taken))) })
 	if f.rotation.MaxBytes > 0 || f.rotation.MinFree > 0 {
 		p.stream.grant = f.grant
 	}
@@ -268,7 +270,7 @@ func (f *File) wakeAt(t time.Time) {
 		return
 	}
 	f.stopTimer()
-	f.timer = time.AfterFunc(time.Until(t), f.writer.queue.wake)
+	f.timer = time.AfterFunc(time.Until(t), f.queue.wake)
 }
 
 func (f *File) stopTimer() {
@@ -282,7 +284,7 @@ func (f *File) stopTimer() {
 // open, unless it is the last.
 func (f *File) endFile(account func(taken capture.Accounts) capture.Accounts, end func(trailer func() []byte) error) error {
 	p := f.current
-	if err := p.check(); p.isSpoiled() {
+	if err := p.check(); p.isSpoiled() { // all its packets are lost
 		f.mu.Lock()
 		f.current = nil
 		f.mu.Unlock()
@@ -326,17 +328,16 @@ func (f *File) statistics(own capture.Accounts) []byte {
 	return f.statisticsOf(own, func(source int) bool { return !f.departures.retired[source] })
 }
 
-// statisticsOf returns the statistics of some sources in the current file.
+// statisticsOf returns the statistics of the sources in the current file for which has returns true.
 func (f *File) statisticsOf(own capture.Accounts, has func(source int) bool) []byte {
-	s := &statistics{Accounts: own, start: f.place.Began, number: f.place.Number, interfaceOf: f.current.stream.interfaceOf}
-	s.omit = func(source int) bool { return !has(source) }
+	s := &statistics{Accounts: own, start: f.place.Began, number: f.place.Number, has: has, interfaceOf: f.current.stream.interfaceOf}
 	if f.place.Number == 0 {
 		s.start = f.description.Started
 	}
 	if !f.rotation.isSingle() {
 		s.session, s.since = f.reported.Plus(own), f.description.Started
 	}
-	return f.writer.enc.trailer(nil, s)
+	return f.enc.trailer(nil, s)
 }
 
 // accountsSoFar returns the current file's accounts while the session runs.

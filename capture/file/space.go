@@ -14,7 +14,7 @@ import (
 // apart.
 type space struct {
 	shown   int64      // free bytes that the file system last reported
-	removed []*removed // whose room is not yet reported as free, the oldest first
+	removed []*removed // files whose room is not yet reported as free, the oldest first
 
 	isLate  bool  // the file system also reports written bytes late
 	written int64 // bytes that are not yet reported as written, if isLate
@@ -25,16 +25,16 @@ type space struct {
 // A removed is a file that was removed or emptied.
 type removed struct {
 	file  *outfile.Removal // open as long as another program has it open; nil = its room becomes free
-	bytes int64            // not yet reported as free
-	since time.Time        // when its room began to become free
+	bytes int64            // of its room that are not yet reported as free
+	since time.Time        // when its last name was removed and no program had it open any more
 
 	// synced is when the first sync of the disk that began after since has ended; zero before that.
 	synced time.Time
 }
 
 const (
-	// freesLate is how long after a sync of the disk a file system still frees removed files,
-	// unless it isLate.
+	// freesLate is how long after a sync of the disk a file system still frees removed files. It is
+	// 0 for a file system with space.isLate.
 	freesLate = 5 * time.Second
 	// tolerance is how many bytes of a file may be missing when its room is reported as free,
 	// because other programs write to the disk at the same time.
@@ -56,7 +56,8 @@ func (s *space) write(bytes int64) {
 	}
 }
 
-// update processes the free bytes that the file system reports now.
+// update processes the free bytes that the file system reports now. An increase is the room of the
+// oldest removed files, and a decrease is bytes that were written.
 func (s *space) update(shown int64, now time.Time) {
 	freed := max(shown-s.shown, 0)
 	s.written -= min(max(s.shown-shown, 0), s.written)
@@ -69,11 +70,11 @@ func (s *space) update(shown int64, now time.Time) {
 			r.file.Close()
 			r.file, r.since = nil, now
 		}
-		seen := min(freed, r.bytes)
-		freed -= seen
-		r.bytes -= seen
-		isLost := !r.synced.IsZero() && (s.isLate || now.Sub(r.synced) > freesLate)
-		return r.bytes == 0 || seen > 0 && r.bytes < tolerance || isLost
+		own := min(freed, r.bytes)
+		freed -= own
+		r.bytes -= own
+		neverFreed := !r.synced.IsZero() && (s.isLate || now.Sub(r.synced) > freesLate) // as in a snapshot
+		return r.bytes == 0 || own > 0 && r.bytes < tolerance || neverFreed
 	})
 }
 
@@ -96,7 +97,7 @@ func (s *space) needsSync() bool {
 	return slices.ContainsFunc(s.removed, func(r *removed) bool { return r.file == nil && r.synced.IsZero() })
 }
 
-// endSync records that a sync which began at a time has ended now. Call update before it.
+// endSync records that a sync of the disk that began at a time has ended now. Call update before it.
 func (s *space) endSync(began, now time.Time) {
 	for _, r := range s.removed {
 		if r.file == nil && r.synced.IsZero() && r.since.Before(began) {
@@ -106,10 +107,9 @@ func (s *space) endSync(began, now time.Time) {
 	s.written = min(s.written, s.sinceSync)
 }
 
-// watches reports whether one more removed file can be held open until other programs close it.
-func (s *space) watches() bool { return len(s.removed) < maxHeld }
+// isFull reports whether no further removed file can be held open until other programs close it.
+func (s *space) isFull() bool { return len(s.removed) >= maxHeld }
 
-// close closes the removed files that are held open.
 func (s *space) close() {
 	for _, r := range s.removed {
 		if r.file != nil {

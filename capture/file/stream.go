@@ -16,22 +16,23 @@ import (
 // belongs to one goroutine at a time; any goroutine may read size and takenNow.
 type stream struct {
 	out    io.Writer
-	name   string       // the file's name in errors
-	frames *frames      // nil without compression
-	begins []byte       // the file's header, until it is written
-	header int64        // bytes of the header in the file
-	start  int64        // the position in the queue at which the file would begin without compression
-	size   atomic.Int64 // bytes written to the file
-	torn   bool         // the file ends with a partial block that could not be removed
-	recent recent
+	name   string           // the file's name in errors
+	frames *frames          // nil without compression
+	unsent []byte           // the file's header, until it is written; then nil
+	header int64            // bytes of the header in the file
+	start  int64            // the position in the queue that is position 0 of the file, if it is not compressed
+	size   atomic.Int64     // bytes written to the file
+	torn   bool             // the file ends with a partial block that could not be removed
+	recent recent           // the packets that can be removed from the file's end
 	mu     sync.Mutex       // guards taken
 	taken  capture.Accounts // Captured and Bytes of the packets in the file
 	err    error            // the file's first error, which ends writing
 
 	numbering
 
-	// current returns the statistics so far. They are written once per interval; 0 = never.
-	current    func() []byte
+	// statistics returns blocks with the statistics so far. They are written once per interval; 0 =
+	// never.
+	statistics func() []byte
 	interval   time.Duration
 	reportedAt time.Time // when they were last written
 
@@ -48,7 +49,7 @@ type stream struct {
 // after the header. described are the sources whose interfaces the header of a live capture
 // describes, in that order; later blocks may describe more. nil = no interfaces are added.
 func (s *stream) begin(header []byte, first int64, sources int, described []int) {
-	s.begins = header
+	s.unsent = header
 	s.start = first - int64(len(header))
 	s.numbering = newNumbering(described)
 	s.mu.Lock()
@@ -57,7 +58,7 @@ func (s *stream) begin(header []byte, first int64, sources int, described []int)
 	if s.frames != nil {
 		s.frames.begin()
 		if header == nil {
-			s.begins = []byte{} // a compressed file has its own beginning even without packets
+			s.unsent = []byte{} // a compressed file has a beginning even without blocks
 		}
 	}
 }
@@ -70,17 +71,16 @@ func (s *stream) takenNow() capture.Accounts {
 	return slices.Clone(s.taken)
 }
 
-// reportEvery makes the stream also write the statistics that current returns, once per interval; 0
-// = never.
-func (s *stream) reportEvery(interval time.Duration, current func() []byte) {
-	s.interval, s.current, s.reportedAt = interval, current, time.Now()
+// reportEvery makes the stream also write these statistics once per interval; 0 = never.
+func (s *stream) reportEvery(interval time.Duration, statistics func() []byte) {
+	s.interval, s.statistics, s.reportedAt = interval, statistics, time.Now()
 }
 
 // write adds blocks, and counts the packets that the file took. If the file took only part of a
 // block, that part is removed if the file can Seek and Truncate. With compression, blocks and
 // packets are kept until they fill a frame.
 func (s *stream) write(blocks []byte, packets []capture.BlockEnd) error {
-	if s.begins != nil {
+	if s.unsent != nil {
 		s.writeHeader()
 	}
 	if s.err != nil || len(blocks) == 0 {
@@ -102,8 +102,8 @@ func (s *stream) write(blocks []byte, packets []capture.BlockEnd) error {
 // writeHeader writes the header. With compression it is a frame of its own, because a reader needs
 // it before all other blocks.
 func (s *stream) writeHeader() {
-	header := s.begins
-	s.begins = nil
+	header := s.unsent
+	s.unsent = nil
 	if s.frames != nil {
 		s.frames.add(header, nil)
 		header, _ = s.frames.seal()
@@ -126,7 +126,8 @@ func (s *stream) seal() error {
 	return s.put(packed, packets)
 }
 
-// put writes blocks or a frame.
+// put writes blocks, or a frame, as far as grant and the file allow. It counts the packets that are
+// whole in the file, and removes a partial block at its end.
 func (s *stream) put(blocks []byte, packets []capture.BlockEnd) error {
 	start, given := s.size.Load(), packets
 	blocks, packets, ended := s.granted(blocks, packets)
@@ -140,19 +141,16 @@ func (s *stream) put(blocks []byte, packets []capture.BlockEnd) error {
 	}
 	end := start + int64(n)
 	s.size.Store(end)
-	whole := start
-	switch {
-	case n == len(blocks):
-		whole = end
-	case end >= s.header:
-		whole = max(start, s.header)
-	}
-	arrived := len(packets)
+	arrived, whole := len(packets), end // the number of whole packets, and the end of the last whole block
 	if n < len(blocks) {
-		arrived = sort.Search(len(packets), func(i int) bool { return packets[i].End-s.start > end })
-	}
-	if arrived > 0 {
-		whole = max(whole, packets[arrived-1].End-s.start)
+		arrived = s.endingBy(end, packets)
+		whole = start
+		if end >= s.header {
+			whole = max(start, s.header)
+		}
+		if arrived > 0 {
+			whole = max(whole, packets[arrived-1].End-s.start)
+		}
 	}
 	s.mu.Lock()
 	count(&s.taken, packets[:arrived])
@@ -161,6 +159,11 @@ func (s *stream) put(blocks []byte, packets []capture.BlockEnd) error {
 	s.recent.add(packets[:arrived], s.start)
 	s.cut(whole)
 	return s.err
+}
+
+// endingBy returns how many of the packets end at or before a position in the file.
+func (s *stream) endingBy(position int64, packets []capture.BlockEnd) int {
+	return sort.Search(len(packets), func(i int) bool { return packets[i].End-s.start > position })
 }
 
 // count counts packets that a file took. It is fast because consecutive packets are mostly of one
@@ -181,8 +184,7 @@ func count(taken *capture.Accounts, packets []capture.BlockEnd) {
 	}
 }
 
-// granted omits the blocks that may not be written. An error is the reason for which the session
-// ends.
+// granted returns the first of these blocks, as many as grant permits. An error ends the session.
 func (s *stream) granted(blocks []byte, packets []capture.BlockEnd) ([]byte, []capture.BlockEnd, error) {
 	if s.grant == nil || len(packets) == 0 {
 		return blocks, packets, nil
@@ -196,7 +198,7 @@ func (s *stream) granted(blocks []byte, packets []capture.BlockEnd) ([]byte, []c
 	}
 	s.full = true
 	start := s.size.Load()
-	n := sort.Search(len(packets), func(i int) bool { return packets[i].End-s.start > start+room })
+	n := s.endingBy(start+room, packets)
 	if n == 0 {
 		return nil, nil, ended
 	}
@@ -206,7 +208,7 @@ func (s *stream) granted(blocks []byte, packets []capture.BlockEnd) ([]byte, []c
 // tend writes the blocks kept for a frame, writes the statistics if they are due, and checks the
 // file.
 func (s *stream) tend(bool) error {
-	if s.begins != nil {
+	if s.unsent != nil {
 		s.writeHeader()
 	}
 	if err := s.seal(); err != nil {
@@ -214,7 +216,7 @@ func (s *stream) tend(bool) error {
 	}
 	if s.interval > 0 && time.Since(s.reportedAt) >= s.interval {
 		s.reportedAt = time.Now()
-		if err := s.insert(s.current()); err != nil {
+		if err := s.insert(s.statistics()); err != nil {
 			return err
 		}
 	}
@@ -238,7 +240,7 @@ func (s *stream) insert(blocks []byte) error {
 		s.frames.add(blocks, nil)
 		blocks, _ = s.frames.seal()
 	}
-	s.start -= int64(len(blocks)) // because later blocks of the queue are after them
+	s.start -= int64(len(blocks)) // because later blocks of the queue come after them in the file
 	return s.put(blocks, nil)
 }
 
@@ -261,7 +263,7 @@ func (s *stream) end(trailer func() []byte) error {
 	return nil
 }
 
-// last returns the last bytes of the file: the trailer, as a frame with compression.
+// last returns the last bytes of the file: the trailer or, with compression, a frame of it.
 func (s *stream) last(trailer func() []byte) []byte {
 	if s.frames != nil {
 		return s.frames.end(nil, trailer())
@@ -269,13 +271,13 @@ func (s *stream) last(trailer func() []byte) []byte {
 	return trailer()
 }
 
-// forceEnd adds the trailer, even after an error if the file still takes it. If the disk is full,
-// packets at the end of the file are removed to make room, and trailer is called again, because
-// s.taken has changed. forceEnd returns the first error.
+// forceEnd adds the trailer, even after an error or beyond grant. If the disk is full, it removes
+// packets from the end of the file to make room, and calls trailer again, because s.taken has
+// changed. It returns the first error.
 func (s *stream) forceEnd(trailer func() []byte) error {
 	err := s.flush()
 	s.grant = nil
-	// After a partial block, or without the header, a reader could not parse the trailer.
+	// After a partial block, or without the whole header, a reader could not parse the trailer.
 	for !s.torn && s.size.Load() >= s.header {
 		s.err = nil
 		last := s.last(trailer)
@@ -331,6 +333,6 @@ func (s *stream) takeBack(room int64) bool {
 	}
 	s.mu.Unlock()
 	s.undescribe(last)
-	s.recent.forget(len(last))
+	s.recent.dropLast(len(last))
 	return true
 }

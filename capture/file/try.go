@@ -14,9 +14,8 @@ const triedNames = 1000
 
 // TrySeries checks whether the calling thread may create, rename and remove the files of a series,
 // and overwrite the existing ones among the first 1,000 names. For that it creates a file in the
-// directory of the first one and removes it; existing files stay as they are. A process that will
-// have fewer rights when it begins a later file calls this on a thread that already has only those
-// rights.
+// directory of the first one and removes it; existing files stay as they are. A process that drops
+// rights before it begins a later file calls this on a thread that has already dropped them.
 func TrySeries(r Rotation, o Options) error {
 	now := time.Now().Round(0)
 	place := r.first(now)
@@ -33,8 +32,8 @@ func TrySeries(r Rotation, o Options) error {
 			return err
 		}
 	}
-	var others error // the error for the last name of a file of another user
-	usable := false
+	var others error // the error for the last name that another user's file has
+	usable := false  // there is a name that no other user's file has
 	for path := first; ; path = r.Path(place) {
 		own := r.hasLeft(path)
 		err := outfile.TryFile(path, outfile.Options{Atomic: r.Atomic, New: r.NoOverwrite && !own, Trust: o.trust()})

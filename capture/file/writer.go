@@ -5,14 +5,12 @@
 package file
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // Options configure a File or Writer. The zero value of each field is its default.
@@ -64,15 +62,9 @@ type Options struct {
 // MiB if they are read from complete capture files. When this memory is full, Write waits for the
 // file. It is freed about a second after it becomes unused, as long as Flush is called.
 type Writer struct {
-	options Options
-	enc     encoder
-	queue   *queue // nil before Begin
+	producer
 	stream  stream
 	started time.Time // when the session began
-	name    string    // the file's name in errors
-	notice  func(error)
-	live    bool          // the packets are captured live
-	direct  capture.Batch // reused by WriteDirect
 }
 
 // An encoder encodes the blocks of one format. formatKind.open makes it.
@@ -84,23 +76,22 @@ type encoder interface {
 	trailer(b []byte, s *statistics) []byte
 }
 
-// A lateEncoder is an encoder that may append blocks after the last packet. The last chunk has room
-// for them.
+// A lateEncoder is an encoder that may append blocks after the last packet, to the last chunk.
 type lateEncoder interface{ finish(c *chunk) }
 
-// statistics are written at the end of a file.
+// statistics are the accounts of a file's sources, which an encoder may write as blocks.
 type statistics struct {
-	capture.Accounts                  // of the packets in this file
-	start            time.Time        // when counting began
-	session          capture.Accounts // of the packets in all files of the session so far; nil = no comment
-	since            time.Time        // when counting for session began
-	number           int              // index of this file, from 0
-	omit             func(int) bool   // if not nil, whether to leave out a source's statistics
-	interfaceOf      func(int) (number uint32, ok bool)
+	capture.Accounts                                           // of the packets in this file
+	start            time.Time                                 // when counting began
+	session          capture.Accounts                          // of the packets in all files of the session so far; nil = no comment
+	since            time.Time                                 // when counting for session began
+	number           int                                       // index of this file, from 0
+	has              func(source int) bool                     // whether the block of a source is written; nil = those of all
+	interfaceOf      func(source int) (number uint32, ok bool) // numbering.interfaceOf
 }
 
-// comment returns a function that returns the comment for a source's statistics: the number of the
-// file, and the accounts of all files. It returns nil if there is a single file.
+// comment returns a function that makes the comment of a source's statistics in a file of a series:
+// the number of the file, and the account of all files. It returns nil if there is a single file.
 func (s *statistics) comment() func(source int) string {
 	if s.session == nil {
 		return nil
@@ -114,127 +105,17 @@ func (s *statistics) comment() func(source int) string {
 // NewWriter returns an Output that writes a capture file to out, and does not close it. Errors name
 // the file by Options.Name.
 func NewWriter(out io.Writer, o Options) *Writer {
-	return &Writer{options: o, stream: stream{out: out, name: o.Name, frames: newFrames(o.Compression)}}
+	return &Writer{producer: producer{options: o}, stream: stream{out: out, name: o.Name, frames: newFrames(o.Compression)}}
 }
 
 // Begin encodes the file's header, which reaches the file after the first Flush.
 func (w *Writer) Begin(d capture.Description) error {
-	w.started, w.name, w.notice = d.Started, w.options.Name, d.Notice
-	w.enc = w.options.Format.kind().open(&d, &w.options)
-	w.live = d.IsLive()
-	w.stream.begin(w.enc.header(nil), 0, len(d.Sources), firstInterfaces(&d))
+	w.started = d.Started
+	w.stream.begin(w.prepare(&d), 0, len(d.Sources), firstInterfaces(&d))
 	w.stream.reportEvery(w.options.StatisticsInterval, func() []byte {
 		return w.trailer(w.stream.described(accountsSoFar(&d, nil, w.stream.taken)))
 	})
 	return w.beginQueue(&w.stream, w.options.Name, &d)
-}
-
-// beginQueue starts the queue that writes blocks to out. It gives a notice if a limit below the
-// machine's memory, such as a cgroup's, reduces how much may wait. If the input's blocks are
-// copied, it registers addBlock for the blocks that are not packets.
-func (w *Writer) beginQueue(out blockWriter, name string, d *capture.Description) (err error) {
-	wanted := maxQueue
-	if d.Stopped != nil { // the input is complete capture files, which can wait
-		wanted = fileQueue
-	}
-	available := machine.AvailableMemory()
-	if w.queue, err = newQueue(out, wanted, func() uint64 { return machine.AvailableMemory().Bytes }); err != nil {
-		return err
-	}
-	if most := w.queue.limitBytes(); most < wanted && !available.IsMachines() {
-		d.Notice(fmt.Errorf("at most %d MiB of packets may wait for %s, a quarter of the available memory, which is %v",
-			most>>20, cmp.Or(name, "the output"), available))
-	}
-	if e, ok := w.enc.(*copyEncoder); ok {
-		e.OnBlocks(func(b Block) { w.addBlock(e, b) })
-	}
-	return nil
-}
-
-// addBlock adds a block of a capture file that is not a packet. If that fails, the next Write
-// returns the error.
-func (w *Writer) addBlock(e *copyEncoder, b Block) {
-	for w.queue.failure() == nil && !e.block(w.queue.open, b) {
-		if w.queue.next() != nil {
-			return
-		}
-	}
-}
-
-// endQueue waits until all added packets are written, and gives notices of blocks that the encoder
-// has omitted. It returns the file's error.
-func (w *Writer) endQueue() error {
-	if e, ok := w.enc.(lateEncoder); ok && w.queue.failure() == nil {
-		e.finish(w.queue.open)
-	}
-	err := w.queue.end()
-	if e, ok := w.enc.(*copyEncoder); ok {
-		for _, notice := range e.Omitted() {
-			w.notice(notice)
-		}
-	}
-	return err
-}
-
-// Write adds packets. It keeps no references to them and allocates no memory. Once writing to the
-// file has failed, every call returns that error.
-func (w *Writer) Write(packets []capture.Packet) error {
-	if err := w.queue.failure(); err != nil {
-		return err
-	}
-	for {
-		n, err := w.enc.packets(w.queue.open, packets)
-		if err != nil {
-			return fmt.Errorf("write packets to %s: %w", cmp.Or(w.name, "the file"), err)
-		}
-		if packets = packets[n:]; len(packets) == 0 {
-			break
-		}
-		if err := w.queue.next(); err != nil {
-			return err
-		}
-	}
-	if w.options.Immediate {
-		return w.queue.flush()
-	}
-	return nil
-}
-
-// Flush starts to write the added packets, and does not wait for it. It returns an error if writing
-// to the file has failed.
-func (w *Writer) Flush() error {
-	if err := w.queue.failure(); err != nil {
-		return err
-	}
-	if e, ok := w.enc.(pcapngEncoder); ok {
-		e.describeAdded(w.queue.open)
-	}
-	w.queue.tendIfDue()
-	return w.queue.flush()
-}
-
-// Backlog returns how many bytes were added so far, how many of them were written, and how many may
-// wait. Any goroutine may call it between Begin and End.
-func (w *Writer) Backlog() (added, written, limit int64) { return w.queue.backlog() }
-
-// WriteDirect encodes packets directly from the rings: as many as fit into the open chunk. If none
-// fits, or if the format is not pcapng and take is not called, the caller must Write them.
-func (w *Writer) WriteDirect(take func(*capture.Encoder, *capture.Batch) int) error {
-	e, ok := w.enc.(pcapngEncoder)
-	if !ok {
-		return nil
-	}
-	if err := w.queue.failure(); err != nil {
-		return err
-	}
-	c := w.queue.open
-	w.direct = capture.Batch{Blocks: c.blocks, Ends: c.packets, Start: c.start}
-	n := take(e.Encoder, &w.direct)
-	c.blocks, c.packets = w.direct.Blocks, w.direct.Ends
-	if n > 0 && w.options.Immediate {
-		return w.queue.flush()
-	}
-	return nil
 }
 
 // Size is how many bytes were written to the file.

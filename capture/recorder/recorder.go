@@ -69,19 +69,21 @@ type Recorder struct {
 	deadline  int64                     // when current ends, in nanoseconds since the epoch
 	queued    []*recording              // recordings that wait for write
 	last      time.Time                 // when the current or last recording was fired
-	short     bool                      // gave the notice that the memory does not hold the time Ahead
 
-	recordings, passedOver atomic.Uint64
-	newest                 int64        // the stamp of the last packet
-	held                   atomic.Int64 // nanoseconds from the oldest packet in memory to the newest
+	noticedShort bool // the notice of noticeShort was given
 
-	next        chan *recording
-	free        atomic.Bool  // write waits for the next recording
-	owns        atomic.Bool  // write removes packets from the ring
-	unfinished  atomic.Int32 // recordings that were passed to write and whose files are not complete
-	waiting     atomic.Bool  // Write waits for room in the ring
-	wake, roomy chan struct{}
-	ended       chan struct{}
+	recordings, passedOver atomic.Uint64 // the results of Recordings
+	newest                 int64         // the stamp of the last packet
+	held                   atomic.Int64  // nanoseconds from the oldest packet in memory to the newest
+
+	next       chan *recording
+	writerIdle atomic.Bool   // write waits for the next recording
+	draining   atomic.Bool   // write removes packets from the ring
+	unfinished atomic.Int32  // recordings that were passed to write and whose files are not complete
+	needsRoom  atomic.Bool   // Write waits for room in the ring
+	wake       chan struct{} // to write: the ring has more packets, or the recording has ended
+	freed      chan struct{} // to Write: the ring has more room, or write has stopped draining
+	ended      chan struct{} // closed when write has ended
 
 	overwritten atomic.Pointer[[]atomic.Uint64] // by source; nil before Begin
 
@@ -106,8 +108,8 @@ func New(o Options) (*Recorder, error) {
 		return nil, err
 	}
 	r := &Recorder{options: o, ring: ring, next: make(chan *recording, 1)}
-	r.wake, r.roomy = make(chan struct{}, 1), make(chan struct{}, 1)
-	r.free.Store(true)
+	r.wake, r.freed = make(chan struct{}, 1), make(chan struct{}, 1)
+	r.writerIdle.Store(true)
 	return r, nil
 }
 
@@ -118,6 +120,7 @@ func (r *Recorder) Recordings() (recordings, passedOver uint64) {
 	return r.recordings.Load(), r.passedOver.Load()
 }
 
+// Begin starts the goroutine that writes files.
 func (r *Recorder) Begin(d capture.Description) error {
 	r.description, r.notice = d, d.Notice
 	r.description.Options.Notice = nil // otherwise each file would repeat the notices
@@ -161,7 +164,7 @@ func (r *Recorder) Write(packets []capture.Packet) error {
 		r.updateSources()
 	}
 	for i := range packets {
-		r.keep(&packets[i])
+		r.add(&packets[i])
 		if err := r.advance(); err != nil {
 			return err
 		}
@@ -184,9 +187,9 @@ func (r *Recorder) Overwritten() (packets []uint64) {
 	return packets
 }
 
-// keep adds a packet to the ring. It ends the current recording before a packet that is past the
+// add adds a packet to the ring. It ends the current recording before a packet that is past the
 // deadline, and begins a recording after a packet that fires a trigger.
-func (r *Recorder) keep(p *capture.Packet) {
+func (r *Recorder) add(p *capture.Packet) {
 	if r.current != nil {
 		r.deadline -= int64(p.ClockSetBack)
 		if p.Time > r.deadline {
@@ -196,7 +199,7 @@ func (r *Recorder) keep(p *capture.Packet) {
 	r.dropOld(p.Time)
 	bytes := room(len(p.Data))
 	for !r.ring.hasRoom(bytes) {
-		if r.owns.Load() {
+		if r.draining.Load() {
 			r.waitForRoom(bytes)
 		} else {
 			r.noticeShort(p.Time)
@@ -218,23 +221,23 @@ func (r *Recorder) overwrite() {
 }
 
 // dropOld drops the packets that are too old for a recording whose trigger has this time stamp,
-// unless another recording may have to write them.
+// unless another recording still needs them.
 func (r *Recorder) dropOld(trigger int64) {
 	if r.options.Ahead == 0 || r.current != nil || len(r.queued) > 0 {
 		return
 	}
 	oldest := trigger - int64(r.options.Ahead)
-	for !r.owns.Load() && !r.ring.isEmpty() && r.ring.firstTime() < oldest {
+	for !r.draining.Load() && !r.ring.isEmpty() && r.ring.firstTime() < oldest {
 		r.overwrite()
 	}
 }
 
 // noticeShort gives a notice, once, that the memory does not hold the packets of the time Ahead.
 func (r *Recorder) noticeShort(now int64) {
-	if r.options.Ahead == 0 || r.short {
+	if r.options.Ahead == 0 || r.noticedShort {
 		return
 	}
-	r.short = true
+	r.noticedShort = true
 	r.notice(fmt.Errorf("the recorder's %s hold the packets of %v alone, and not of %v", machine.Amount(int64(r.options.Size)),
 		time.Duration(now-r.ring.firstTime()).Round(time.Millisecond), r.options.Ahead))
 }
@@ -264,9 +267,9 @@ func (r *Recorder) advance() error {
 		r.dropOld(requested.Time.UnixNano())
 		r.fire(requested)
 	}
-	if len(r.queued) > 0 && r.free.Load() {
-		r.free.Store(false)
-		r.owns.Store(true)
+	if len(r.queued) > 0 && r.writerIdle.Load() {
+		r.writerIdle.Store(false)
+		r.draining.Store(true)
 		r.unfinished.Add(1)
 		r.next <- r.queued[0]
 		r.queued = slices.Delete(r.queued, 0, 1)
@@ -280,11 +283,11 @@ func (r *Recorder) advance() error {
 // waitForRoom waits until write has made room for this many bytes, or no longer removes packets
 // from the ring.
 func (r *Recorder) waitForRoom(bytes uint64) {
-	r.waiting.Store(true)
-	defer r.waiting.Store(false)
+	r.needsRoom.Store(true)
+	defer r.needsRoom.Store(false)
 	signal(r.wake)
-	if !r.ring.hasRoom(bytes) && r.owns.Load() {
-		<-r.roomy
+	if !r.ring.hasRoom(bytes) && r.draining.Load() {
+		<-r.freed
 	}
 }
 
@@ -322,8 +325,7 @@ func (r *Recorder) End(final capture.Accounts) (capture.Accounts, error) {
 // Close releases the memory of a recorder that was not begun, or has ended.
 func (r *Recorder) Close() { r.ring.close() }
 
-// accounts returns the accounts of the recorder: its files have some of the packets that the
-// session captured, did not take some others, and were never given the rest.
+// accounts returns the accounts of the recorder by those of the session.
 func (r *Recorder) accounts(final capture.Accounts) capture.Accounts {
 	own := make(capture.Accounts, len(final))
 	for i, a := range final {
@@ -333,12 +335,13 @@ func (r *Recorder) accounts(final capture.Accounts) capture.Accounts {
 }
 
 // AccountOf returns the recorder's account of a source for which Forget has just returned true. a
-// is the session's account of it.
+// is the session's account of it. Of the packets that the session captured, files have some, did not
+// take others, and never got the rest.
 func (r *Recorder) AccountOf(source int, a capture.Account) capture.Account {
 	taken, refused := r.taken.Of(source), r.refused.Of(source).NotTaken
-	left := a.Captured - taken.Captured - refused
-	a.NotSampled += left
-	a.NotRecorded += left
+	rest := a.Captured - taken.Captured - refused
+	a.NotSampled += rest
+	a.NotRecorded += rest
 	a.Lost += refused
 	a.NotTaken += refused
 	a.Captured, a.Bytes = taken.Captured, taken.Bytes

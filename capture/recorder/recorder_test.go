@@ -72,7 +72,7 @@ func (r *recorderTest) waitFor(files int) {
 	testnet.WaitFor(r.t, "the file to be complete", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return len(r.done) == files && r.free.Load()
+		return len(r.done) == files && r.writerIdle.Load()
 	})
 }
 
@@ -263,7 +263,7 @@ func TestRecorderSlowFile(t *testing.T) {
 		defer close(blocked)
 		r.write(50_000)
 	}()
-	testnet.WaitFor(t, "Write to wait", func() bool { return r.waiting.Load() })
+	testnet.WaitFor(t, "Write to wait", func() bool { return r.needsRoom.Load() })
 	if head := r.ring.head.Load(); head > 9001*room(testPackets)+MinSize {
 		t.Errorf("%d bytes were kept before it waited", head)
 	}
@@ -307,7 +307,7 @@ func TestRecorderLimits(t *testing.T) {
 			r.Trigger("asked")
 			testnet.WaitFor(t, "the recording", func() bool {
 				r.mu.Lock()
-				complete := len(r.done) == n+1 && r.free.Load()
+				complete := len(r.done) == n+1 && r.writerIdle.Load()
 				r.mu.Unlock()
 				failed = r.Flush() // which may fail before the file is complete
 				return failed != nil || complete
@@ -422,7 +422,10 @@ func BenchmarkRecorder(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer r.Close()
+			if err := r.Begin(capture.Description{Sources: make([]capture.Source, 1)}); err != nil {
+				b.Fatal(err)
+			}
+			defer r.End(make(capture.Accounts, 1))
 			p := []capture.Packet{{Facts: &capture.Facts{}, Data: make([]byte, 64)}}
 			b.ReportAllocs()
 			for b.Loop() {
@@ -524,7 +527,7 @@ func TestRecorderDiskLow(t *testing.T) {
 					r.mu.Lock()
 					defer r.mu.Unlock()
 					failed = r.Flush()
-					return failed != nil || len(r.done) == recordings && r.free.Load()
+					return failed != nil || len(r.done) == recordings && r.writerIdle.Load()
 				})
 			}
 			for recordings < 6 && failed == nil {

@@ -24,11 +24,11 @@ type Recording struct {
 // A recording is a part of the ring to be written.
 type recording struct {
 	Recording
-	end     atomic.Uint64 // the position in the ring where it ends, or notYet
-	further atomic.Uint64
+	end     atomic.Uint64 // the position in the ring at which it ends, or notYet
+	further atomic.Uint64 // Recording.Further so far
 }
 
-const notYet = ^uint64(0)
+const notYet = ^uint64(0) // later than every position
 
 // write writes one recording after the other, until next is closed. While it writes one, the file
 // of the previous one is completed.
@@ -42,7 +42,7 @@ func (r *Recorder) write() {
 			r.complete(written)
 			r.unfinished.Add(-1)
 		})
-		r.free.Store(true)
+		r.writerIdle.Store(true)
 	}
 	completing.Wait()
 	if r.keeper != nil {
@@ -76,7 +76,7 @@ func (r *Recorder) writeOne(next *recording) written {
 		d.Recorded = fmt.Sprintf("%s, at %s", next.Trigger, next.Time.Format(time.RFC3339Nano))
 		w.err = w.file.Begin(d)
 	}
-	one := make([]capture.Packet, 1)
+	one := make([]capture.Packet, 1) // reused for each packet
 	p := &one[0]
 	var around wrapped
 	for r.hasMore(&w) {
@@ -89,12 +89,12 @@ func (r *Recorder) writeOne(next *recording) written {
 			w.err = w.file.Write(one)
 		}
 		r.ring.drop()
-		if r.waiting.Load() {
-			signal(r.roomy)
+		if r.needsRoom.Load() {
+			signal(r.freed)
 		}
 	}
-	r.owns.Store(false)
-	signal(r.roomy)
+	r.draining.Store(false)
+	signal(r.freed)
 	return w
 }
 
@@ -116,7 +116,7 @@ func (r *Recorder) complete(w written) {
 		taken := r.taken.At(i)
 		taken.Captured += a.Captured
 		taken.Bytes += a.Bytes
-		r.refused.At(i).NotTaken += a.NotTaken // without packets that a limit refused
+		r.refused.At(i).NotTaken += a.NotTaken // packets that a limit refused are not in it
 	}
 	if w.err != nil {
 		r.failure.CompareAndSwap(nil, &w.err)
@@ -137,7 +137,7 @@ func (r *Recorder) hasMore(w *written) bool {
 		end := w.end.Load() // read before head: finish sets end to head
 		tail := r.ring.tail.Load()
 		switch {
-		case tail >= end: // Write may have overwritten all its packets
+		case tail >= end: // it may even be later, because Write overwrites packets before write drains
 			return false
 		case tail < r.ring.head.Load():
 			return true

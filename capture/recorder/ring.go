@@ -12,13 +12,12 @@ import (
 )
 
 // A packetRing keeps packets in order, in memory of a fixed size. One goroutine adds packets, and
-// one goroutine at a time removes them. head and tail are the total numbers of bytes added and
-// removed.
+// one goroutine at a time removes them.
 type packetRing struct {
-	mem        []byte // its length is a multiple of 8
-	head, tail atomic.Uint64
-	headAt     int // the offsets of head and tail in mem
-	tailAt     int
+	mem            []byte        // its length is a multiple of 8
+	head, tail     atomic.Uint64 // positions: the total numbers of bytes added and removed
+	headAt, tailAt int           // their offsets in mem
+	copied         header        // memory for firstTime
 }
 
 func newPacketRing(size int) (*packetRing, error) {
@@ -46,8 +45,8 @@ type header struct {
 
 const headerSize = int(unsafe.Sizeof(header{}))
 
-// room returns how many bytes of the ring a packet of this many bytes needs: its header and its
-// bytes, rounded up to a multiple of 8.
+// room returns how many bytes of the ring a packet of this many bytes needs: those of the header, and
+// its own rounded up to a multiple of 8.
 func room(bytes int) uint64 { return uint64(headerSize) + uint64(bytes+7)&^7 }
 
 // hasRoom reports whether this many bytes are free.
@@ -69,9 +68,9 @@ func (r *packetRing) put(p *capture.Packet) {
 	r.head.Store(r.head.Load() + bytes)
 }
 
-// header returns the header at an offset in the ring. If it wraps around to the ring's beginning,
-// only its first 8 bytes may be used, which hold the length and the source. These never wrap,
-// because offsets and the length of the ring are multiples of 8.
+// header returns the header at an offset in the ring. If the header wraps around to the ring's
+// beginning, only its first 8 bytes may be used: the length and the source. They never wrap around,
+// because all offsets and the length of the ring are multiples of 8.
 func (r *packetRing) header(at int) *header {
 	return (*header)(unsafe.Pointer(&r.mem[at]))
 }
@@ -85,12 +84,8 @@ type wrapped struct {
 // first makes p the oldest packet; the ring must not be empty. The parts of p point into the ring
 // or, if they wrap around its end, to copies in w.
 func (r *packetRing) first(p *capture.Packet, w *wrapped) {
-	h := r.header(r.tailAt)
+	h := r.wholeHeader(r.tailAt, &w.header)
 	n := int(h.length)
-	if r.tailAt+headerSize > len(r.mem) {
-		h = &w.header
-		r.read(r.tailAt, unsafe.Slice((*byte)(unsafe.Pointer(h)), headerSize))
-	}
 	p.Facts, p.Source = &h.facts, h.source
 	at := r.after(r.tailAt, headerSize)
 	if at+n <= len(r.mem) {
@@ -107,14 +102,19 @@ func (r *packetRing) first(p *capture.Packet, w *wrapped) {
 // firstSource returns the source of the oldest packet. The ring must not be empty.
 func (r *packetRing) firstSource() int { return int(r.header(r.tailAt).source) }
 
-// firstTime returns the time stamp of the oldest packet. The ring must not be empty.
+// firstTime returns the time stamp of the oldest packet. The ring must not be empty. The goroutine
+// that adds packets calls it, while no other one removes them.
 func (r *packetRing) firstTime() int64 {
-	if r.tailAt+headerSize <= len(r.mem) {
-		return r.header(r.tailAt).facts.Time
+	return r.wholeHeader(r.tailAt, &r.copied).facts.Time
+}
+
+// wholeHeader returns the header at an offset in the ring or, if it wraps around, a copy in `to`.
+func (r *packetRing) wholeHeader(at int, to *header) *header {
+	if at+headerSize <= len(r.mem) {
+		return r.header(at)
 	}
-	var h header
-	r.read(r.tailAt, unsafe.Slice((*byte)(unsafe.Pointer(&h)), headerSize))
-	return h.facts.Time
+	r.read(at, unsafe.Slice((*byte)(unsafe.Pointer(to)), headerSize))
+	return to
 }
 
 func (r *packetRing) isEmpty() bool { return r.head.Load() == r.tail.Load() }
@@ -134,6 +134,7 @@ func (r *packetRing) after(at, bytes int) int {
 	return at
 }
 
+// write copies b into the ring at an offset, and wraps around at the end.
 func (r *packetRing) write(at int, b []byte) {
 	n := copy(r.mem[at:], b)
 	if n < len(b) {
@@ -141,6 +142,7 @@ func (r *packetRing) write(at int, b []byte) {
 	}
 }
 
+// read fills b from the ring at an offset, and wraps around at the end.
 func (r *packetRing) read(at int, b []byte) {
 	n := copy(b, r.mem[at:])
 	if n < len(b) {

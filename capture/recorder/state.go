@@ -2,10 +2,10 @@ package recorder
 
 import "time"
 
-// noteHeld updates held, unless write removes packets from the ring.
+// noteHeld updates held, unless write drains the ring: then it may remove the oldest packet now.
 func (r *Recorder) noteHeld() {
 	switch {
-	case r.owns.Load():
+	case r.draining.Load():
 	case r.ring.isEmpty():
 		r.held.Store(0)
 	default:
@@ -25,6 +25,6 @@ type State struct {
 func (r *Recorder) State() State {
 	return State{
 		Bytes: int64(r.ring.head.Load() - r.ring.tail.Load()), Held: time.Duration(r.held.Load()), Ahead: r.options.Ahead,
-		Writes: r.owns.Load() || r.unfinished.Load() > 0,
+		Writes: r.draining.Load() || r.unfinished.Load() > 0,
 	}
 }

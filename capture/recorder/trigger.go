@@ -35,7 +35,7 @@ func (r *Recorder) fireAfterInterval(why Recording) {
 	r.fire(why)
 }
 
-// fire begins a recording of the packets in the ring, unless one is under way.
+// fire begins a recording of the packets in the ring, unless one is under way or too many wait.
 func (r *Recorder) fire(why Recording) {
 	switch {
 	case r.current != nil:

@@ -21,10 +21,11 @@ const (
 	encodeBatch = 256 << 10
 )
 
-// A feed sends pcapng or pcap to any number of clients, to each from the moment it joins. In a live
-// session it does not wait for slow clients: a client that falls behind by more than the log's
-// length loses the oldest blocks, and a stream of pcapng has the count. Its methods begin, write,
-// flush and end belong to the session's goroutine, and serve to one goroutine for each client.
+// A feed sends pcapng or pcap to any number of clients, to each from the moment it joins. It is the
+// part that Server and Sender have in common. In a live session it does not wait for slow clients: a
+// client that falls behind by more than the log's length loses the oldest blocks, and a stream of
+// pcapng has the count. Its methods begin, Write, Flush and end belong to the session's goroutine, and
+// serve to one goroutine for each client.
 type feed struct {
 	options     Options
 	patience    time.Duration // how long the end waits for clients
@@ -36,7 +37,7 @@ type feed struct {
 	ends        []sent // the packets in blocks
 	unflushed   int    // bytes added to the log since flush last woke the clients
 
-	some       atomic.Bool   // there are clients; otherwise no packet is encoded
+	hasClients atomic.Bool   // without clients no packet is encoded
 	progressed chan struct{} // a client has joined, left, or read from the log
 	ended      chan struct{}
 	final      capture.Accounts // of the session; set before ended is closed
@@ -44,12 +45,14 @@ type feed struct {
 	mu      sync.Mutex
 	log     *feedLog // nil before begin
 	clients map[*feedClient]struct{}
-	joined  bool             // a client has joined
-	endsAt  time.Time        // deadline of the end for clients; zero before the end
-	taken   capture.Accounts // Captured and Bytes that arrived at clients that have left
-	size    int64            // bytes that arrived at them
-	left    int64            // bytes of blocks that they read from the log
-	lost    uint64           // packets that they lost, including losses that no block reported
+	joined  bool      // a client has joined
+	endsAt  time.Time // deadline of the end for clients; zero before the end
+
+	// The sums over the clients that have left.
+	taken capture.Accounts // Captured and Bytes that arrived at them
+	size  int64            // bytes that arrived at them
+	read  int64            // bytes of blocks that they read from the log
+	lost  uint64           // packets that they lost, including losses that no block reported
 }
 
 func newFeed(o Options, patience time.Duration) *feed {
@@ -88,18 +91,19 @@ func (f *feed) check(s *capture.Source) error {
 	return nil
 }
 
-// write adds packets to the log. It allocates no memory per packet.
-func (f *feed) write(packets []capture.Packet) error {
+// Write queues packets for the clients: it adds them to the log, and does not wait, except for
+// packets of complete capture files. It allocates no memory per packet.
+func (f *feed) Write(packets []capture.Packet) error {
 	if f.description.More != nil {
 		if err := f.describe(); err != nil {
 			return err
 		}
 		f.await(f.log.size()) // until a client has joined
 	}
-	for f.some.Load() && len(packets) > 0 {
+	for f.hasClients.Load() && len(packets) > 0 {
 		n := f.encode(packets)
-		// Twice the length, because the end of the memory may be too short for a block and then
-		// stays unused.
+		// Twice the length, because the end of the log's memory may be too short for a block, and
+		// then stays unused.
 		f.await(max(f.log.size()-2*len(f.blocks), 0))
 		f.log.add(f.blocks, f.ends)
 		f.unflushed += len(f.blocks)
@@ -146,9 +150,9 @@ func (f *feed) describe() error {
 	return nil
 }
 
-// forget reports whether all clients have received or lost all packets of a source whose interface
-// has gone. If so, it sends the source's statistics.
-func (f *feed) forget(source int) bool {
+// Forget implements [capture.Forgetter]. It returns true once all clients have received or lost all
+// packets of the source, and then sends the source's statistics.
+func (f *feed) Forget(source int) bool {
 	f.describe()
 	now, err := f.description.Accounts()
 	if err != nil {
@@ -171,13 +175,12 @@ func (f *feed) forget(source int) bool {
 }
 
 // await waits until a client has joined and no client has more than `most` bytes left to read. It
-// waits only for complete capture files, whose packets need not be lost. It returns early when the
-// reading is stopped.
+// returns early when the reading is stopped. In a live capture it does not wait.
 func (f *feed) await(most int) {
 	if f.description.Stopped == nil {
 		return
 	}
-	for !f.isTaken(most) {
+	for !f.hasRead(most) {
 		f.flush()
 		select {
 		case <-f.progressed:
@@ -187,9 +190,8 @@ func (f *feed) await(most int) {
 	}
 }
 
-// isTaken reports whether a client has joined and no client has more than `most` bytes left to
-// read.
-func (f *feed) isTaken(most int) bool {
+// hasRead reports whether a client has joined and no client has more than `most` bytes left to read.
+func (f *feed) hasRead(most int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.log.mu.Lock() // so that no client reads
@@ -202,10 +204,12 @@ func (f *feed) isTaken(most int) bool {
 	return f.joined
 }
 
-// flushAll flushes, and then waits like await until the clients have read all blocks.
-func (f *feed) flushAll() {
+// Flush starts to send the added packets. With complete capture files it waits until all clients have
+// read them from the log.
+func (f *feed) Flush() error {
 	f.flush()
 	f.await(0)
+	return nil
 }
 
 // flush wakes the clients if blocks were added since the last call.
@@ -248,7 +252,7 @@ func (f *feed) join(conn *feedConn) *feedClient {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.clients[c] = struct{}{}
-	f.some.Store(true)
+	f.hasClients.Store(true)
 	f.joined = true
 	signal(f.progressed)
 	c.feedCursor = f.log.join()
@@ -262,13 +266,13 @@ func (f *feed) leave(c *feedClient, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.clients, c)
-	f.some.Store(len(f.clients) > 0)
+	f.hasClients.Store(len(f.clients) > 0)
 	signal(f.progressed)
 	f.log.mu.Lock()
 	arrived, open := c.progress(f.log)
 	f.log.mu.Unlock()
 	f.taken = f.taken.Plus(arrived)
-	f.size, f.left = f.size+c.size, f.left+c.bytes
+	f.size, f.read = f.size+c.size, f.read+c.bytes
 	f.lost += f.log.lostBy(c.feedCursor)
 	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		for _, n := range open {
@@ -288,9 +292,9 @@ func (f *feed) clientsNow() (clients int, lost uint64) {
 	return len(f.clients), lost
 }
 
-// takenNow returns by source how many packets and bytes have arrived so far. NotTaken counts
-// packets that were written and will never arrive. All other packets may still arrive. A feed that
-// has not begun returns nil. Any goroutine may call it.
+// takenNow returns by source the packets and bytes that have arrived so far (Captured, Bytes), and the
+// packets that were written and cannot arrive any more (NotTaken). The others may still arrive. It is
+// nil before begin. Any goroutine may call it.
 func (f *feed) takenNow() capture.Accounts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -314,14 +318,14 @@ func (f *feed) takenNow() capture.Accounts {
 	return taken
 }
 
-// backlog returns how many bytes of blocks the clients have read from the log (taken), taken plus
-// the bytes that wait for the slowest client (added), and how many bytes may wait (limit).
+// backlog returns how many bytes of blocks the clients have read from the log (taken), the sum of
+// taken and the bytes that wait for the slowest client (added), and how many bytes may wait (limit).
 func (f *feed) backlog() (added, taken, limit int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.log.mu.Lock() // so that no client reads
 	defer f.log.mu.Unlock()
-	taken, waits := f.left, uint64(0)
+	taken, waits := f.read, uint64(0)
 	for c := range f.clients {
 		taken += c.bytes
 		waits = max(waits, f.log.head-max(c.at, f.log.tail))
@@ -329,8 +333,8 @@ func (f *feed) backlog() (added, taken, limit int64) {
 	return taken + int64(waits), taken, int64(f.log.size())
 }
 
-// sizeNow returns how many bytes have arrived at all clients together.
-func (f *feed) sizeNow() int64 {
+// Size returns how many bytes have arrived at all clients together. Any goroutine may call it.
+func (f *feed) Size() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	size := f.size
@@ -338,12 +342,4 @@ func (f *feed) sizeNow() int64 {
 		size += c.settle()
 	}
 	return size
-}
-
-// signal wakes the goroutine that receives from c, now or when it next receives.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }

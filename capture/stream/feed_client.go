@@ -216,3 +216,11 @@ func (f *feed) statistics(c *feedClient, session capture.Accounts) capture.Accou
 	}
 	return own.Minus(c.reported)
 }
+
+// signal wakes the goroutine that receives from c, now or when it next receives.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -33,7 +33,7 @@ type feedConn struct {
 
 	ending    chan struct{} // closed at the end, when bytes from the peer are read without pauses
 	readEnded chan struct{} // closed when reading from the peer has ended
-	readErr   error         // io.EOF if the peer has closed its side; set before readEnded is closed
+	readErr   error         // why: io.EOF if the peer has closed its side; set before readEnded is closed
 	gone      chan struct{} // closed after readEnded, when sending is no longer possible
 }
 
@@ -59,7 +59,6 @@ func newFeedConn(socket net.Conn) *feedConn {
 	return c
 }
 
-// isSecure reports whether the connection uses TLS.
 func (c *feedConn) isSecure() bool { return c.Conn != c.socket }
 
 // secure does the TLS handshake; later reads and writes use TLS.
@@ -68,8 +67,8 @@ func (c *feedConn) secure(ctx context.Context, through *tls.Conn) error {
 	return through.HandshakeContext(ctx)
 }
 
-// listen starts to read and discard bytes from the peer. A peer that has closed only its side still
-// receives, so its connection is polled until it is reset or closed.
+// listen starts to read and discard bytes from the peer, and closes gone when the connection is reset
+// or closed on both sides. A peer that has closed only its own side still receives.
 func (c *feedConn) listen() {
 	go func() {
 		defer close(c.gone)

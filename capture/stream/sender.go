@@ -18,9 +18,8 @@ import (
 const (
 	// senderPatience is how long the end of a session waits for a Sender's peer.
 	senderPatience = 10 * time.Second
-	// A Sender waits for firstRedial before it reconnects, and then twice as long each time, up to
-	// lastRedial. After a connection that lasted at least lastRedial it starts at firstRedial
-	// again.
+	// A Sender reconnects after the pause firstRedial, and then after twice as long each time, up to
+	// lastRedial. After a connection of at least lastRedial the next pause is firstRedial again.
 	firstRedial, lastRedial = time.Second, time.Minute
 	// dialPatience is the timeout of an attempt, including the TLS handshake.
 	dialPatience = 5 * time.Second
@@ -34,11 +33,11 @@ const (
 // acknowledged it, and as not taken if its connection ends before that. Bytes from the peer are
 // discarded.
 type Sender struct {
-	feed    *feed
+	*feed
 	address string
 	tls     *tls.Config // nil = no TLS
 	notice  func(error)
-	conn    *feedConn // the first connection, until Begin
+	conn    *feedConn // the first connection, which Begin passes to send
 	stop    context.CancelFunc
 	sending sync.WaitGroup
 	begun   bool
@@ -111,7 +110,7 @@ func (s *Sender) send(ctx context.Context, c *feedClient) {
 		if s.hasEnded() {
 			return
 		}
-		s.change(func(state *senderState) { state.connected, state.why, state.ends = false, err, state.ends+1 })
+		s.changeState(func(state *senderState) { state.connected, state.why, state.ends = false, err, state.ends+1 })
 		if time.Since(began) >= lastRedial {
 			pause = firstRedial
 		}
@@ -120,7 +119,7 @@ func (s *Sender) send(ctx context.Context, c *feedClient) {
 			return
 		}
 		c = s.feed.join(conn)
-		s.change(func(state *senderState) { state.connected = true })
+		s.changeState(func(state *senderState) { state.connected = true })
 	}
 }
 
@@ -150,10 +149,10 @@ func backOff(pause time.Duration) time.Duration {
 	return next
 }
 
-func (s *Sender) change(how func(*senderState)) {
+func (s *Sender) changeState(change func(*senderState)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	how(&s.state)
+	change(&s.state)
 }
 
 func (s *Sender) hasEnded() bool {
@@ -163,18 +162,6 @@ func (s *Sender) hasEnded() bool {
 	default:
 		return false
 	}
-}
-
-// Write queues packets and does not wait.
-func (s *Sender) Write(packets []capture.Packet) error {
-	return s.feed.write(packets)
-}
-
-// Flush starts to send the added packets. With complete capture files it waits until all packets
-// were read from the log.
-func (s *Sender) Flush() error {
-	s.feed.flushAll()
-	return nil
 }
 
 // End sends the remaining packets, ends the stream, and waits at most ten seconds until all bytes
@@ -202,9 +189,6 @@ func (s *Sender) Close() error {
 // connections, and how many may wait. Packets while there is no connection are not added.
 func (s *Sender) Backlog() (added, written, limit int64) { return s.feed.backlog() }
 
-// Size returns how many bytes have arrived at the peer. Any goroutine may call it.
-func (s *Sender) Size() int64 { return s.feed.sizeNow() }
-
 // Accounts returns the Sender's accounts so far; session returns the session's accounts. Packets
 // that have arrived are Captured, packets that will never arrive are NotTaken, and packets in
 // flight count only in Seen, like packets in the rings. No counter ever decreases. Any goroutine
@@ -217,6 +201,3 @@ func (s *Sender) Accounts(session func() (capture.Accounts, error)) (capture.Acc
 	}
 	return own.SoFar(taken), nil
 }
-
-// Forget implements [capture.Forgetter].
-func (s *Sender) Forget(source int) bool { return s.feed.forget(source) }

@@ -27,11 +27,11 @@ type senderState struct {
 // once.
 type senderNotices struct {
 	name     string
-	reported senderState // the state at the last notice
-	at       time.Time   // time of the last notice
-	silence  time.Duration
+	reported senderState   // the state at the last notice
+	at       time.Time     // time of the last notice
+	silence  time.Duration // the pause until the next notice with counts
 
-	ended, again, slow bool // these kinds of events were reported
+	ended, again, slow bool // that a connection has ended, that there is a new one, or that the peer is too slow was reported
 }
 
 func newSenderNotices(name string) *senderNotices {
@@ -55,7 +55,6 @@ func (s *Sender) notify() {
 	}
 }
 
-// stateNow returns the current state.
 func (s *Sender) stateNow() senderState {
 	notTaken := s.feed.takenNow().Total().NotTaken
 	s.mu.Lock()
@@ -94,7 +93,7 @@ func (n *senderNotices) next(now time.Time, s senderState) (notice error) {
 		}
 		notice = fmt.Errorf("%s: %s connected; the connection has ended %d times, and %d packets were not sent so far", n.name, is, s.ends, s.notTaken)
 	}
-	if fell { // if there is already a new connection, the next notice reports it
+	if fell { // if there is already a new connection, the next call reports that
 		s.connected = false
 	}
 	n.reported, n.at = s, now

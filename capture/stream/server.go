@@ -28,7 +28,7 @@ const serverPatience = 2 * time.Second
 // clients. Bytes from clients are discarded. A Server's account counts every packet that the
 // session captured as captured.
 type Server struct {
-	feed       *feed
+	*feed
 	listener   net.Listener
 	tls        *tls.Config // nil = no TLS
 	accepts    sync.WaitGroup
@@ -38,11 +38,10 @@ type Server struct {
 	handshakes handshakes
 	peer       func(net.Conn) (string, bool) // Options.Peer
 	places     admissions
-	admits     context.Context // done at Close
+	open       context.Context // done at Close
 	close      context.CancelFunc
 
-	clients atomic.Uint64
-	refused atomic.Uint64
+	admitted, refused atomic.Uint64 // connections
 }
 
 // NewServer returns a Server for a listener, and will close the listener. With a TLS configuration
@@ -52,7 +51,7 @@ func NewServer(l net.Listener, config *tls.Config, o Options) *Server {
 	if s.peer == nil {
 		s.peer = addressOf
 	}
-	s.admits, s.close = context.WithCancel(context.Background())
+	s.open, s.close = context.WithCancel(context.Background())
 	return s
 }
 
@@ -66,7 +65,6 @@ func (s *Server) Begin(d capture.Description) error {
 	return nil
 }
 
-// accept accepts clients until the listener is closed.
 func (s *Server) accept() {
 	for {
 		socket, err := s.listener.Accept()
@@ -103,9 +101,8 @@ func (s *Server) accept() {
 	}
 }
 
-// handshake does the TLS handshake with a client.
 func (s *Server) handshake(conn *feedConn) error {
-	ctx, cancel := context.WithTimeout(s.admits, s.patience)
+	ctx, cancel := context.WithTimeout(s.open, s.patience)
 	defer cancel()
 	return conn.secure(ctx, tls.Server(conn.socket, s.tls))
 }
@@ -116,7 +113,7 @@ func (s *Server) admit(conn *feedConn, peer string) {
 		s.refuse(conn)
 		return
 	}
-	s.clients.Add(1)
+	s.admitted.Add(1)
 	s.serves.Go(func() {
 		defer s.places.release(peer)
 		defer conn.close()
@@ -128,18 +125,6 @@ func (s *Server) admit(conn *feedConn, peer string) {
 func (s *Server) refuse(conn *feedConn) {
 	s.refused.Add(1)
 	conn.socket.Close()
-}
-
-// Write queues packets for the clients. It does not wait for them.
-func (s *Server) Write(packets []capture.Packet) error {
-	return s.feed.write(packets)
-}
-
-// Flush starts to send the added packets. With complete capture files it waits until the clients
-// have read them from the log.
-func (s *Server) Flush() error {
-	s.feed.flushAll()
-	return nil
 }
 
 // End accepts no more clients, and waits at most two seconds until the connected clients have
@@ -166,11 +151,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Size returns how many bytes have arrived at all clients together. Any goroutine may call it.
-func (s *Server) Size() int64 { return s.feed.sizeNow() }
-
-// Accounts returns the Server's accounts so far, which are the session's: it returns the result of
-// session. Packets that clients lose are in Account.
+// Accounts returns the accounts so far, which are the session's: the result of calling session.
+// Account has the packets that clients lose.
 func (s *Server) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
 	return session()
 }
@@ -180,15 +162,12 @@ type ServerAccount struct {
 	Connected int    // clients now
 	Clients   uint64 // connections admitted so far
 	Refused   uint64 // connections not admitted: too many, refused by Options.Peer, or failed TLS handshake
-	Lost      uint64 // packets lost by all clients that were too slow; without packets left when a client disconnects
+	Lost      uint64 // packets that clients lost because they were too slow; not those that a client left when it disconnected
 }
 
 // Account returns the counts so far; they are final after End. Any goroutine may call it.
 func (s *Server) Account() ServerAccount {
-	a := ServerAccount{Clients: s.clients.Load(), Refused: s.refused.Load()}
+	a := ServerAccount{Clients: s.admitted.Load(), Refused: s.refused.Load()}
 	a.Connected, a.Lost = s.feed.clientsNow()
 	return a
 }
-
-// Forget implements [capture.Forgetter].
-func (s *Server) Forget(source int) bool { return s.feed.forget(source) }

@@ -19,16 +19,18 @@ const (
 
 // handshakes are the connections whose TLS handshake is under way. They have their own limits, so
 // that handshakes that never end cannot use up MaxClients. When there are too many, the oldest one
-// is closed, preferably of the same address: a legitimate handshake takes only some milliseconds.
+// is closed, of the same address if that has too many: it has failed, because a handshake takes only
+// some milliseconds.
 type handshakes struct {
 	mu  sync.Mutex
 	all []*handshaking // the oldest first
 }
 
+// A handshaking is a connection whose TLS handshake is under way.
 type handshaking struct {
 	conn  net.Conn
-	from  netip.Prefix
-	ended chan struct{}
+	from  netip.Prefix  // the peer's address; of IPv6, its network of 64 bits
+	ended chan struct{} // closed by end
 }
 
 // begin adds a connection. If that closes another connection, begin waits for that connection's
@@ -46,16 +48,15 @@ func (h *handshakes) add(one *handshaking) (closed *handshaking) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.all = append(h.all, one)
-	own := func(other *handshaking) bool { return other.from == one.from }
-	count := 0
+	var ofOne []*handshaking
 	for _, other := range h.all {
-		if own(other) {
-			count++
+		if other.from == one.from {
+			ofOne = append(ofOne, other)
 		}
 	}
 	switch {
-	case count > maxHandshakesOfOne:
-		closed = h.all[slices.IndexFunc(h.all, own)]
+	case len(ofOne) > maxHandshakesOfOne:
+		closed = ofOne[0]
 	case len(h.all) > maxHandshakes:
 		closed = h.all[0]
 	default:
@@ -70,7 +71,6 @@ func (h *handshakes) remove(one *handshaking) {
 	h.all = slices.DeleteFunc(h.all, func(other *handshaking) bool { return other == one })
 }
 
-// end removes a connection.
 func (h *handshakes) end(one *handshaking) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

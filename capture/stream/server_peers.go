@@ -13,22 +13,22 @@ const MaxClientsOfOne = MaxClients / 4
 
 // admissions counts the admitted clients by peer. The zero value is ready to use.
 type admissions struct {
-	mu   sync.Mutex
-	of   map[string]int
-	have int
+	mu    sync.Mutex
+	of    map[string]int // by peer
+	total int
 }
 
 // acquire admits a client of this peer, or returns false if there are too many.
 func (a *admissions) acquire(peer string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.have == MaxClients || peer != "" && a.of[peer] == MaxClientsOfOne {
+	if a.total == MaxClients || peer != "" && a.of[peer] == MaxClientsOfOne {
 		return false
 	}
 	if a.of == nil {
 		a.of = make(map[string]int)
 	}
-	a.have++
+	a.total++
 	a.of[peer]++
 	return true
 }
@@ -37,7 +37,7 @@ func (a *admissions) acquire(peer string) bool {
 func (a *admissions) release(peer string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.have--
+	a.total--
 	if a.of[peer]--; a.of[peer] == 0 {
 		delete(a.of, peer)
 	}

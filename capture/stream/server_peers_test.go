@@ -64,7 +64,7 @@ func TestAdmissions(t *testing.T) {
 		}
 	}
 	a.release("a")
-	if !a.acquire("a") || a.acquire("b") || a.have != MaxClients {
+	if !a.acquire("a") || a.acquire("b") || a.total != MaxClients {
 		t.Errorf("%+v", a.of)
 	}
 }

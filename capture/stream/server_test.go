@@ -117,7 +117,7 @@ func TestServerClientGoes(t *testing.T) {
 	goes.Close()
 	testnet.WaitFor(t, "one client to leave", func() bool { return s.Account().Connected == 1 })
 	s.send(t)
-	if !s.feed.some.Load() || s.feed.log.head == 0 {
+	if !s.feed.hasClients.Load() || s.feed.log.head == 0 {
 		t.Error("nothing is encoded for the client that stays")
 	}
 	testnet.WaitFor(t, "everything to arrive, so that nothing is sent any more", func() bool {

@@ -1,9 +1,8 @@
 // Package anonymize makes copies of packets that can be published: with other addresses, and
-// without payload. An [Input] does so between any input and its outputs, which therefore never
-// receive an original packet.
+// without payload. An [Input] wraps another input, so that outputs never receive an original packet.
 //
 // Headers that this package can parse are kept, with their addresses mapped by a [mapper] and their
-// checksums as right or wrong as they were: Ethernet, VLAN tags, MPLS, PPPoE, Linux's cooked
+// checksums as right or wrong as before: Ethernet, VLAN tags, MPLS, PPPoE, Linux's cooked
 // headers, ARP, IPv4, IPv6 with its options and fragments, TCP, UDP, ICMP, ICMPv6 with neighbour
 // discovery, IGMP, GRE, VXLAN, Geneve, IP in IP, and the packets that ICMP errors quote; of SCTP
 // the common header, of ESP the first 8 bytes. Everything after the last of them is cut, and so is
@@ -13,6 +12,7 @@ package anonymize
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -52,6 +52,7 @@ func (in *Input) Unwrap() capture.Input { return in.Input }
 // address are omitted.
 func (in *Input) Description() capture.Description { return in.description }
 
+// describe sets the description, and the sources of the packets.
 func (in *Input) describe(key *Key) {
 	d := in.Input.Description()
 	d.Anonymized = fmt.Sprintf("addresses of IPv4 and IPv6 are mapped by Crypto-PAn (AES-128, the key's fingerprint is %s), and MAC addresses alike; "+
@@ -81,27 +82,23 @@ func (in *Input) withoutAddresses(come int, sources []capture.Source) []capture.
 		s.Alias, s.Pod, s.Filter = "", capture.Pod{}, ""
 		s.Name = withoutAddress(s.Name, fmt.Sprintf("interface%d", come+i))
 		s.File = withoutAddress(s.File, fmt.Sprintf("file%d", come+i))
-		if s.MAC != nil {
-			s.MAC = append(s.MAC[:0:0], s.MAC...)
-			if in.rewriteMAC(s.MAC); len(s.MAC) != 6 {
-				s.MAC = nil
-			}
+		if len(s.MAC) == 6 {
+			s.MAC = slices.Clone(s.MAC)
+			in.mapper.Address(s.MAC)
+		} else {
+			s.MAC = nil
 		}
 		all[i] = s
 	}
 	return all
 }
 
-func (in *Input) rewriteMAC(mac []byte) {
-	if len(mac) == 6 {
-		in.mapper.Address(mac)
-	}
-}
-
 // withoutAddress returns a name, or `instead` if the name contains an address, like that of a card
 // (enx001122334455) or of a remote interface.
 func withoutAddress(name, instead string) string {
-	const ofMAC, ofIPv4, ofIPv6 = 12, 3, 2 // hexadecimal digits in a row, dots, colons
+	// Names with so many hexadecimal digits in a row, dots of numbers, or colons of them: as in
+	// 001122334455, 192.0.2.1, and 2001:db8::1 or 00:11:22:33:44:55.
+	const ofMAC, ofIPv4, ofIPv6 = 12, 3, 2
 	digits, dots, separators := 0, 0, 0
 	for i := range len(name) {
 		switch c := name[i]; {

@@ -6,7 +6,7 @@ import "encoding/binary"
 // one are cut.
 const maxSums = 24
 
-// A checksum is one of the Internet's (RFC 1071) in a packet.
+// A checksum is an Internet checksum (RFC 1071) in a packet.
 type checksum struct {
 	field    int // offset of the checksum
 	from, to int // offsets of the bytes that it covers
@@ -19,7 +19,7 @@ type checksum struct {
 	// pseudo-header alone, which the card has yet to complete.
 	rest uint32
 
-	isUDP bool // 0 means that there is no checksum, and 0xffff is written for 0
+	isUDP bool // then 0 means that there is no checksum, and a sum of 0 is written as 0xffff
 }
 
 // add records a checksum that covers rewritten bytes. It returns false if there are too many.
@@ -43,8 +43,8 @@ func (r *rewriter) fix(s *checksum, kept int) {
 	case s.isUDP && old == 0:
 		return
 	case s.size > 0 && old == r.pseudo(r.old, s) && !r.isRight(s):
-		// A checksum of the pseudo-header alone: the card is to add the rest. An update as below
-		// would leave the old addresses' sum in it.
+		// The checksum of the pseudo-header alone, to which the card adds the rest. The update below
+		// is for complemented sums, and this one is not complemented.
 		binary.BigEndian.PutUint16(r.new[s.field:], r.pseudo(r.new, s))
 		return
 	}
@@ -56,7 +56,8 @@ func (r *rewriter) fix(s *checksum, kept int) {
 	binary.BigEndian.PutUint16(r.new[s.field:], sum16)
 }
 
-// changes returns the changes between two offsets, as a sum to add to the checksum's complement.
+// changes returns the sum of the changed words between two offsets (~m + m' in RFC 1624), to be
+// added to the checksum's complement.
 func (r *rewriter) changes(from, to int) (sum uint32) {
 	for i := from; i < to; i += 2 {
 		before, after := word(r.old[i:to]), word(r.new[i:to])
@@ -101,6 +102,7 @@ func word(b []byte) uint16 {
 	return binary.BigEndian.Uint16(b)
 }
 
+// fold adds the carries of a sum to its lower 16 bits.
 func fold(sum uint32) uint16 {
 	sum = sum>>16 + sum&0xffff
 	return uint16(sum>>16 + sum)

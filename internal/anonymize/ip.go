@@ -2,9 +2,9 @@ package anonymize
 
 import "encoding/binary"
 
-// A layer locates the inputs for the checksum of IP's payload.
+// A layer locates the parts of an IP header that the checksum of its payload covers.
 type layer struct {
-	addresses, size int // of source and destination together
+	addresses, size int // offset of the source address, and bytes of source and destination together
 	length          int // of the payload, by the IP header
 }
 
@@ -69,7 +69,7 @@ func (r *rewriter) ipv6(at, end int) int {
 	r.address(at+8, 16)
 	r.address(at+24, 16)
 	length := int(r.u16(at + 4))
-	if length == 0 { // as above
+	if length == 0 { // a packet that is yet to be segmented, as in ipv4
 		length = r.wire - at - size
 	}
 	last := at + size + length
@@ -126,7 +126,6 @@ func (r *rewriter) optionsOfIPv6(at, end, limit int) bool {
 	return true
 }
 
-// transport rewrites the payload of IP.
 func (r *rewriter) transport(at, end int, protocol byte, ip layer) int {
 	switch protocol {
 	case 1:
@@ -162,7 +161,7 @@ func (r *rewriter) fixed(at, end, size int) int {
 }
 
 func (r *rewriter) tcp(at, end int, ip layer) int {
-	const beginning, size = 8, 20 // an ICMP error may quote only the beginning: ports and sequence number
+	const beginning, size = 8, 20 // an ICMP error may quote only the beginning: the ports and the sequence number
 	if end-at < size {
 		return r.fixed(at, end, beginning)
 	}

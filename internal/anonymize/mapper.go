@@ -9,13 +9,13 @@ import (
 // A mapper maps addresses to others by Crypto-PAn, the algorithm of J. Xu, J. Fan, M. Ammar and S.
 // Moon, "Prefix-Preserving IP Address Anonymization" (ICNP 2002): two addresses that have exactly
 // their first n bits in common are mapped to two addresses that have exactly n bits in common. A
-// bit of an address is flipped or not by one bit of AES, whose input has the bits before it. No
-// address is an exception: 0.0.0.0 and multicast addresses are mapped, too. So other
-// implementations map addresses to the same ones with the same key.
+// bit of an address is flipped if the first bit of an AES block is 1, whose input has the earlier
+// bits of the address. Also 0.0.0.0 and multicast addresses are mapped, so that other
+// implementations map all addresses to the same ones with the same key.
 //
-// Where a bit of the address equals that of the padding, AES gets the same block for the next bit:
-// the published algorithm does this. Therefore one of about 15,000 IPv4 addresses is mapped to
-// itself; a reader without the key cannot see which.
+// Where a bit of the address equals that of the padding, the AES block of the next bit is the same,
+// as in the published algorithm. Therefore about one of 15,000 IPv4 addresses is mapped to itself. A
+// reader without the key cannot find out which.
 //
 // MAC addresses are mapped in the same way, with another padding, to which the number of the bit is
 // added so that each block is different. The multicast bit and the locally administered bit are
@@ -23,10 +23,10 @@ import (
 // no memory per address.
 type mapper struct {
 	block   cipher.Block
-	ip, mac [aes.BlockSize]byte // input of AES, before bits of the address replace bits of it
+	ip, mac [aes.BlockSize]byte // paddings: input of AES, before bits of the address replace the first ones
 
-	in, out [aes.BlockSize]byte
-	recent  [1 << recentBits]mapping
+	in, out [aes.BlockSize]byte      // memory for flip
+	recent  [1 << recentBits]mapping // cache, by slot
 }
 
 // recentBits is the logarithm of the number of mapped addresses in the cache. A cached address
@@ -68,7 +68,8 @@ func (m *mapper) Address(a []byte) {
 	if len(a) != macSize {
 		m.flip(a, &m.ip, false)
 	} else {
-		// Repeating until the address is not a reserved one keeps the mapping one to one.
+		// An address that becomes a reserved one is mapped again, so that the mapping stays one to
+		// one: no address is mapped to a reserved one.
 		for m.flip(a, &m.mac, true); isReserved(a); {
 			m.flip(a, &m.mac, true)
 		}
@@ -79,7 +80,7 @@ func (m *mapper) Address(a []byte) {
 
 // flip maps an address in place, without the cache.
 func (m *mapper) flip(a []byte, padding *[aes.BlockSize]byte, isMAC bool) {
-	const kind = 0x03 // in the first byte: the bits that stay
+	const kind = 0x03 // in the first byte of a MAC address: multicast, locally administered
 	m.in = *padding
 	for i := range a {
 		flips := byte(0)
@@ -108,7 +109,7 @@ func isReserved(mac []byte) bool {
 
 // slot returns an address's index in the cache.
 func slot(a *[16]byte, size int) int {
-	const odd = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
+	const odd = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio: multiplicative hashing
 	h := (binary.LittleEndian.Uint64(a[:8]) + uint64(size)) * odd
 	h = (h ^ h>>32 ^ binary.LittleEndian.Uint64(a[8:])) * odd
 	return int(h >> (64 - recentBits))

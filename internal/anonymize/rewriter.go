@@ -14,14 +14,13 @@ const maxHeaders = 1024
 type rewriter struct {
 	m *mapper
 
-	packet   []byte // as it was captured
-	wire     int    // its length in bytes before truncation
-	old, new []byte // its first bytes, before and after rewriting
-	sums     [maxSums]checksum
-	count    int // of sums
+	packet   []byte            // as it was captured
+	wire     int               // its length in bytes before truncation
+	old, new []byte            // its first bytes, before and after rewriting
+	sums     [maxSums]checksum // to be updated, the outermost first
+	count    int               // of sums
 }
 
-// newRewriter returns a rewriter that maps addresses by m.
 func newRewriter(m *mapper) *rewriter { return &rewriter{m: m} }
 
 // Rewrite copies the headers of a packet that it can parse, with other addresses, and returns their
@@ -40,9 +39,9 @@ func (r *rewriter) Rewrite(to *[maxHeaders]byte, typ headers.Link, packet []byte
 	return kept
 }
 
-// link rewrites a packet from its first header on. link and the functions below get two offsets:
-// where a header begins, and the upper bound of its end. They return the offset at which the kept
-// bytes end: the beginning of the header if it is not whole or has an unknown form.
+// link rewrites a packet from its first header on. The functions for the headers after it get two
+// offsets: `at`, where their header begins, and `end`, where the packet that contains it ends. They
+// return the offset at which the kept bytes end, which is `at` if the header is truncated or unknown.
 func (r *rewriter) link(typ headers.Link, end int) int {
 	etherType, at, ok := typ.Header(r.old)
 	if !ok {
@@ -159,7 +158,6 @@ func (r *rewriter) pppoe(at, end int) int {
 	return at + size
 }
 
-// address maps the address of this size at an offset.
 func (r *rewriter) address(at, size int) { r.m.Address(r.new[at : at+size]) }
 
 func (r *rewriter) u16(at int) uint16 { return binary.BigEndian.Uint16(r.old[at:]) }

@@ -1,6 +1,7 @@
-// Package capfile reads capture files: pcapng of either byte order and any resolution of time, and
-// classic pcap of either byte order with micro- or nanoseconds, and its kin, also compressed with
-// gzip or zstd. The format is detected from a file's first bytes, not from its name.
+// Package capfile reads capture files, also compressed with gzip or zstd: pcapng of either byte
+// order and any resolution of time, and classic pcap of either byte order with micro- or
+// nanoseconds, and its variants. The format is detected from a file's first bytes, not from its
+// name.
 //
 // A [File] returns one block after the other. A [Merge] orders the packets of several files by
 // time. Both read incrementally. Their memory depends neither on the length of the files nor on the
@@ -52,7 +53,7 @@ type Block struct {
 	Statistics pcapng.Statistics // times are in ns since the Unix epoch
 	Known      pcapng.Counters   // the counters that Statistics has
 
-	order int64
+	order int64 // see Order
 }
 
 // An Interface is an interface that a file describes.
@@ -91,20 +92,20 @@ type File struct {
 	Index  int // among the files of a Merge
 
 	in     *window
-	decode io.Closer // the decompressor; nil = the file is not compressed
-	next   func() error
-	ready  func() bool // the next block is in memory
-	block  Block
+	decode io.Closer    // the decompressor; nil = the file is not compressed
+	next   func() error // reads the next block of the format into block
+	ready  func() bool  // reports whether next needs no more bytes of the input
+	block  Block        // the result of Next
 
-	first      pcapng.Block // the first section
-	big        bool
-	interfaces []*Interface // of the current section
-	described  int          // number of interfaces in all sections
-	packets    uint64
-	last       int64 // time of the previous packet
-	correct    func(int64) int64
-	prefix     string
-	classic    classic
+	first      pcapng.Block      // the first section
+	big        bool              // the current section has big-endian numbers
+	interfaces []*Interface      // of the current section
+	described  int               // number of interfaces in all sections
+	packets    uint64            // returned so far
+	last       int64             // order of the previous packet
+	correct    func(int64) int64 // Options.Correct
+	prefix     string            // Options.Prefix
+	classic    classic           // the header of a pcap file
 }
 
 // Options are the options of New. The zero value is ready to use.
@@ -115,8 +116,8 @@ type Options struct {
 	BeforeRead func() error
 
 	// Late, if not nil, is called after each read that has returned 0 bytes. If it returns true, a
-	// Merge goes on with the other files, and tries this one again before each packet of theirs. It
-	// is for inputs that may wait, with a BeforeRead, and it is not called for compressed ones.
+	// Merge goes on with the other files, and tries this one again before each of their packets. It
+	// needs a BeforeRead. It is not called for compressed inputs.
 	Late func() bool
 
 	// Correct, if not nil, converts the times of the file, in ns since the Unix epoch. The blocks
@@ -158,8 +159,8 @@ func New(in io.Reader, name string, o Options) (*File, error) {
 	return f, nil
 }
 
-// Recognise returns New's error for a file that begins neither as a capture file nor as a
-// compressed one. It uses only the first four bytes.
+// Recognise returns the error of New for a file that is neither a capture file nor compressed, by
+// the first four bytes of it; nil = it may be one.
 func Recognise(start []byte, name string) error {
 	start = start[:min(len(start), 4)]
 	partial := len(start) > 0 && len(start) < 4
@@ -203,11 +204,12 @@ func (f *File) Next() (*Block, error) {
 	return &f.block, nil
 }
 
-// IsReady reports whether Next can return without reading the input, and without moving the data of
-// earlier blocks.
+// IsReady reports whether the next call of Next reads no input, so that the data of earlier blocks
+// stay valid.
 func (f *File) IsReady() bool { return f.ready() }
 
-// endError returns the error for an input that ends, or fails, after this many bytes of a block.
+// endError returns the error for an input that ends, or fails with err, after this many bytes of a
+// block.
 func (f *File) endError(err error, have int) error {
 	switch {
 	case errors.Is(err, errLate):

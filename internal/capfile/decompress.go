@@ -3,6 +3,7 @@ package capfile
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -49,9 +50,14 @@ var gzipMagic = []byte{0x1f, 0x8b}
 
 func isGzip(start []byte) bool { return bytes.HasPrefix(start, gzipMagic) }
 
-// isZstd reports whether four bytes begin a frame of zstd, or a skippable one.
+// isZstd reports whether four bytes begin a frame of zstd, or a skippable one (RFC 8878, section
+// 3.1).
 func isZstd(start []byte) bool {
-	return bytes.Equal(start, []byte{0x28, 0xb5, 0x2f, 0xfd}) || len(start) == 4 && start[0]&0xf0 == 0x50 && bytes.Equal(start[1:], []byte{0x2a, 0x4d, 0x18})
+	if len(start) != 4 {
+		return false
+	}
+	magic := binary.LittleEndian.Uint32(start)
+	return magic == 0xfd2fb528 || magic&^0xf == 0x184d2a50
 }
 
 // gzipMembers reads the members of a gzip file, one after the other.
@@ -60,17 +66,17 @@ type gzipMembers struct {
 	in *bufio.Reader
 }
 
-// Read finds the end of the members itself, because package gzip reports trailing bytes as a
-// truncated member.
+// Read looks for the next member itself, because package gzip would report other bytes after the last
+// member as a truncated one.
 func (m *gzipMembers) Read(b []byte) (int, error) {
 	for {
 		m.Multistream(false)
 		n, err := m.Reader.Read(b)
-		if n > 0 || !errors.Is(err, io.EOF) {
-			if n > 0 && errors.Is(err, io.EOF) {
-				err = nil // the next call finds the next member or the end
-			}
+		switch {
+		case !errors.Is(err, io.EOF):
 			return n, err
+		case n > 0:
+			return n, nil // the next call finds the next member or the end
 		}
 		next, err := m.in.Peek(len(gzipMagic))
 		switch {

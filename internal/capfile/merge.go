@@ -1,7 +1,7 @@
 package capfile
 
 import (
-	"container/heap"
+	"cmp"
 	"errors"
 	"io"
 	"slices"
@@ -13,11 +13,11 @@ import (
 // and the blocks before a file's first packet come at the beginning. A Merge belongs to one
 // goroutine.
 type Merge struct {
-	fresh      []*File // files whose next packet was not reached yet: at the beginning, and while they are late
-	heads      heads   // files whose next block is a packet
+	pending    []*File // files whose next packet is not known yet: at the beginning, and while they are late
+	heads      []*File // files whose current block is a packet, in the order of these packets
 	returned   bool    // the packet of heads[0] has been returned
-	interfaces int
-	errs       []error
+	interfaces int     // described so far
+	errs       []error // of the files that have ended
 }
 
 // NewMerge returns a Merge of these files. It sets their Index, and the Number of their interfaces.
@@ -25,7 +25,7 @@ func NewMerge(files []*File) *Merge {
 	for i, f := range files {
 		f.Index = i
 	}
-	return &Merge{fresh: slices.Clone(files)}
+	return &Merge{pending: slices.Clone(files)}
 }
 
 // Next returns the next block, which is valid until the call after it. A file with an error ends
@@ -33,15 +33,15 @@ func NewMerge(files []*File) *Merge {
 // end of all files the error is io.EOF, or joins the errors of the files.
 func (m *Merge) Next() (*Block, error) {
 	for {
-		if b := m.reach(); b != nil && b.Kind != Packet {
+		if b := m.findPackets(); b != nil {
 			return b, nil
 		}
 		switch {
 		case len(m.heads) > 0:
 			m.returned = true
 			return &m.heads[0].block, nil
-		case len(m.fresh) > 0: // all are late
-			if err := m.fresh[0].in.pause(); err != nil {
+		case len(m.pending) > 0: // all are late
+			if err := m.pending[0].in.pause(); err != nil {
 				return nil, err
 			}
 		case len(m.errs) > 0:
@@ -52,25 +52,28 @@ func (m *Merge) Next() (*Block, error) {
 	}
 }
 
-// reach advances the file whose packet was returned, and those whose next packet was not reached
-// yet, to their next packets. It returns the first block before these that is no packet.
-func (m *Merge) reach() *Block {
+// findPackets advances the file whose packet was returned, and the pending files, to their next
+// packets. It returns early with a block that is not a packet, if one comes before these.
+func (m *Merge) findPackets() *Block {
 	if m.returned {
-		b, late := m.advance(m.heads[0])
-		switch {
-		case b != nil && b.Kind != Packet:
+		f := m.heads[0]
+		b, late := m.advance(f)
+		if b != nil && b.Kind != Packet {
 			return b
-		case b != nil && len(m.heads) > 1:
-			heap.Fix(&m.heads, 0)
-		case b == nil:
-			if f := heap.Pop(&m.heads).(*File); late {
-				m.fresh = append(m.fresh, f)
-			}
 		}
 		m.returned = false
+		if isFirst := b != nil && (len(m.heads) == 1 || byOrder(f, m.heads[1]) < 0); !isFirst {
+			m.heads = slices.Delete(m.heads, 0, 1)
+			switch {
+			case b != nil:
+				m.insert(f)
+			case late:
+				m.pending = append(m.pending, f)
+			}
+		}
 	}
-	for i := 0; i < len(m.fresh); {
-		f := m.fresh[i]
+	for i := 0; i < len(m.pending); {
+		f := m.pending[i]
 		b, late := m.advance(f)
 		switch {
 		case late:
@@ -79,17 +82,17 @@ func (m *Merge) reach() *Block {
 		case b != nil && b.Kind != Packet:
 			return b
 		case b != nil:
-			heap.Push(&m.heads, f)
+			m.insert(f)
 		}
-		m.fresh = slices.Delete(m.fresh, i, i+1)
+		m.pending = slices.Delete(m.pending, i, i+1)
 	}
 	return nil
 }
 
-// IsReady reports whether Next can return without reading, and without moving the data of earlier
-// packets.
+// IsReady reports whether the next call of Next reads no input, so that the data of earlier packets
+// stay valid.
 func (m *Merge) IsReady() bool {
-	return len(m.fresh) == 0 && (!m.returned || m.heads[0].IsReady())
+	return len(m.pending) == 0 && (!m.returned || m.heads[0].IsReady())
 }
 
 // advance returns the next block of a file, or nil at its end or if it is late.
@@ -110,24 +113,13 @@ func (m *Merge) advance(f *File) (b *Block, late bool) {
 	return b, false
 }
 
-// heads are files whose next block is a packet. They implement heap.Interface.
-type heads []*File
-
-func (h heads) Len() int { return len(h) }
-
-func (h heads) Less(i, j int) bool {
-	if a, b := h[i].block.order, h[j].block.order; a != b {
-		return a < b
-	}
-	return h[i].Index < h[j].Index
+// insert adds a file whose current block is a packet to heads.
+func (m *Merge) insert(f *File) {
+	at, _ := slices.BinarySearchFunc(m.heads, f, byOrder)
+	m.heads = slices.Insert(m.heads, at, f)
 }
 
-func (h heads) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *heads) Push(f any)   { *h = append(*h, f.(*File)) }
-
-func (h *heads) Pop() any {
-	old := *h
-	f := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return f
+// byOrder compares the current packets of two files.
+func byOrder(a, b *File) int {
+	return cmp.Or(cmp.Compare(a.block.order, b.block.order), cmp.Compare(a.Index, b.Index))
 }

@@ -11,22 +11,22 @@ import (
 type classic struct {
 	order      binary.ByteOrder
 	resolution byte // decimals of a second: 6 or 9
-	header     int  // bytes before each packet
-	swapped    bool // the writer may have exchanged both lengths
-	totals     bool // the header is followed by the total size of the packets in bytes
+	header     int  // bytes of each packet's header
+	swapped    bool // the writer may have swapped the two lengths of a packet
+	totals     bool // the header is followed by the total size of the packets, 4 bytes
 }
 
-// The classic format has these versions: with microseconds, with nanoseconds, with longer packet
-// headers, from an old patch of libpcap, and two of Ixia, which Wireshark reads with microseconds.
+// The numbers with which the variants of the classic format begin.
 const (
-	magicMicro    = 0xa1b2c3d4
-	magicNano     = 0xa1b23c4d
-	magicModified = 0xa1b2cd34
-	magicIxia     = 0x1c0001ab
+	magicMicro    = 0xa1b2c3d4 // microseconds
+	magicNano     = 0xa1b23c4d // nanoseconds
+	magicModified = 0xa1b2cd34 // longer packet headers, by an old patch of libpcap
+	magicIxia     = 0x1c0001ab // Ixia's two variants, which Wireshark reads with microseconds
 	magicIxiaCard = 0x1c0001ac
 )
 
-// recognise reports whether a file that begins with these four bytes is a pcap file.
+// recognise reports whether a file that begins with these four bytes is a pcap file, and sets the
+// fields that follow from them.
 func (c *classic) recognise(b []byte) bool {
 	if len(b) < 4 {
 		return false
@@ -64,7 +64,7 @@ func (f *File) openPCAP() error {
 	if major != 2 && major != dgux {
 		return f.damaged(fmt.Errorf("it has version %d.%d of the format, only 2 and 543 are known", major, minor))
 	}
-	c.swapped = minor <= 3
+	c.swapped = minor <= 3 // writers of older versions disagreed about the order
 	f.Format = PCAP
 	f.interfaces = []*Interface{{
 		File: f, SnapLen: c.order.Uint32(head[16:]), LinkType: c.order.Uint16(lowHalf(c.order, head[20:])),

@@ -12,7 +12,7 @@ import (
 type Span struct {
 	First   int64
 	Last    int64
-	HasLast bool // the end of a file cannot be read alone if it is compressed, truncated or a pcap file
+	HasLast bool // false for a file that is compressed, truncated or pcap: its end cannot be read alone
 }
 
 // SpanOf reads a file's span from its beginning and its end. The error is io.EOF if it has no
@@ -40,14 +40,14 @@ func SpanOf(in io.ReaderAt, size int64, name string, memory *Memory) (s Span, er
 	return s, nil
 }
 
-// lastPacket returns where the last packet of a pcapng file begins: each block ends with its
-// length.
+// lastPacket returns the offset of the last packet in a pcapng file. It reads the blocks backwards,
+// because each one ends with its length.
 func lastPacket(in io.ReaderAt, size int64, f *File) (at int64, ok bool) {
 	order := binary.ByteOrder(binary.LittleEndian)
 	if f.big {
 		order = binary.BigEndian
 	}
-	const mostBlocks = 1000 // an interface has a few after the packets
+	const mostBlocks = 1000 // statistics of interfaces, which come after the packets
 	b := make([]byte, 4)
 	at = size
 	for range mostBlocks {
@@ -73,7 +73,7 @@ func lastPacket(in io.ReaderAt, size int64, f *File) (at int64, ok bool) {
 	return 0, false
 }
 
-// lastTime returns the latest time in a file of which the middle was left out.
+// lastTime returns the latest time of a packet in a file whose middle was left out.
 func lastTime(in io.Reader, name string) (last int64, ok bool) {
 	f, err := New(in, name, Options{})
 	if err != nil {

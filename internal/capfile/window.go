@@ -14,14 +14,14 @@ const windowSize = 128 << 10
 type window struct {
 	in       io.Reader
 	buf      []byte
-	from, to int
+	from, to int          // the bytes in memory are buf[from:to]
 	offset   int64        // offset of buf[from] in the input
 	err      error        // the first error of in
-	before   func() error // called before each read of in, which may block; nil = in never blocks
-	late     func() bool  // whether to give up waiting for in now; nil = never
+	before   func() error // Options.BeforeRead; nil = reads of in do not block
+	late     func() bool  // Options.Late
 }
 
-// errLate is the error of peek while an input has nothing yet. A later peek may succeed.
+// errLate is the error of peek while an input is late. A later peek may succeed.
 var errLate = errors.New("the input has nothing yet")
 
 // latePause is how long a Merge waits if all its files are late.
@@ -49,7 +49,7 @@ func (w *window) wait(n int) ([]byte, error) {
 	return w.buf[w.from : w.from+n], nil
 }
 
-// fill reads once, or returns true if the input is late.
+// fill reads once, into memory in which `want` bytes fit. It returns true if the input is late.
 func (w *window) fill(want int) (late bool) {
 	if w.from > 0 && len(w.buf)-w.from < want {
 		w.to = copy(w.buf, w.buf[w.from:w.to])
@@ -59,7 +59,8 @@ func (w *window) fill(want int) (late bool) {
 		w.buf = append(w.buf, make([]byte, max(windowSize, len(w.buf)))...)
 	}
 	n, err := 0, error(nil)
-	for tries := 0; n == 0 && err == nil && (tries < 100 || w.before != nil); tries++ {
+	const mostEmpty = 100 // reads of 0 bytes in a row, as in package bufio
+	for reads := 0; n == 0 && err == nil && (reads < mostEmpty || w.before != nil); reads++ {
 		if w.before != nil {
 			if err = w.before(); err != nil {
 				break
@@ -77,7 +78,7 @@ func (w *window) fill(want int) (late bool) {
 	return false
 }
 
-// pause waits a little for an input that is late.
+// pause waits for latePause, and then calls BeforeRead.
 func (w *window) pause() error {
 	time.Sleep(latePause)
 	return w.before()

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// maxZstdWindow is the maximum memory in bytes of a zstd frame. It is the default limit of
-	// zstd(1).
+	// maxZstdWindow is the maximum window of a zstd frame in bytes, the memory that its decompression
+	// needs. It is the default limit of zstd(1).
 	maxZstdWindow = 128 << 20
 
-	// maxZstdWindows is the maximum memory of the frames of all files with one Memory. However
-	// little memory is available, they may use minZstdWindows: one frame of zstd -19 needs that.
+	// maxZstdWindows is the maximum for the windows of all files with one Memory. It is reduced if
+	// little memory is available, but not below minZstdWindows, the window of one frame of zstd -19.
 	maxZstdWindows = 1 << 30
 	minZstdWindows = 8 << 20
 )
@@ -35,7 +35,6 @@ func NewMemory(available uint64) *Memory {
 	return &Memory{limit: int64(max(min(available/4, maxZstdWindows), minZstdWindows))}
 }
 
-// most returns the limit in bytes.
 func (m *Memory) most() int64 { return cmp.Or(m.limit, maxZstdWindows) }
 
 // reserve reserves this many bytes. It returns false if that would exceed the limit.
@@ -58,7 +57,7 @@ type zstdFrames struct {
 	left     int64 // bytes of the input up to the next header
 	inFrame  bool  // the next header is a block's; otherwise a frame's
 	checksum bool  // the frame ends with a checksum
-	opaque   bool  // the rest is not valid zstd, and the decoder will report it
+	opaque   bool  // the rest is passed on without parsing, because the decoder will reject it
 }
 
 func (z *zstdFrames) Read(b []byte) (int, error) {
@@ -80,22 +79,34 @@ func (z *zstdFrames) Read(b []byte) (int, error) {
 // header parses the next header and does not advance. An incomplete header makes the rest opaque.
 func (z *zstdFrames) header() error {
 	if z.inFrame {
-		const length = 3
-		h, _ := z.in.peek(length)
-		if len(h) < length {
-			z.opaque = true
-			return nil
-		}
-		bits := int64(h[0]) | int64(h[1])<<8 | int64(h[2])<<16
-		z.left = length + bits>>3
-		if kind := bits >> 1 & 3; kind == 1 { // one byte that is repeated
-			z.left = length + 1
-		}
-		if z.inFrame = bits&1 == 0; !z.inFrame && z.checksum {
-			z.left += 4
-		}
+		z.blockHeader()
 		return nil
 	}
+	return z.frameHeader()
+}
+
+// blockHeader parses the header of a block (section 3.1.1.2 of RFC 8878).
+func (z *zstdFrames) blockHeader() {
+	const length = 3
+	h, _ := z.in.peek(length)
+	if len(h) < length {
+		z.opaque = true
+		return
+	}
+	bits := int64(h[0]) | int64(h[1])<<8 | int64(h[2])<<16
+	isLast, kind, size := bits&1 != 0, bits>>1&3, bits>>3
+	const repeated = 1 // a block of one byte, which the decoder repeats size times
+	if kind == repeated {
+		size = 1
+	}
+	z.left = length + size
+	if z.inFrame = !isLast; isLast && z.checksum {
+		z.left += 4
+	}
+}
+
+// frameHeader parses the header of a frame, and reserves memory for the frame.
+func (z *zstdFrames) frameHeader() error {
 	var h zstd.Header
 	start, _ := z.in.peek(zstd.HeaderMaxSize)
 	if err := h.Decode(start); err != nil {

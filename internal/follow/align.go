@@ -2,48 +2,49 @@ package follow
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
 )
 
-// A Clock says how a clock differs from a reference, as a line: at the reference's time Start it is
-// Ahead, and with each second that passes it is Drift seconds more.
+// A Clock is the difference of a clock from a reference clock, as a straight line: at the
+// reference's time Start it is Ahead, and increases by Drift seconds per second.
 type Clock struct {
-	Start   int64         // ns since the Unix epoch, by the reference: when the first packet was seen by both
+	Start   int64         // ns since the Unix epoch, by the reference: the time of the first common packet
 	Ahead   time.Duration // negative = behind
-	Drift   float64       // 0 = less than DriftWithin
-	Packets int           // how many packets it was found by
+	Drift   float64       // 0 = it cannot be distinguished from 0: less than DriftWithin
+	Packets int           // the number of common packets by which the line was found
 
-	// The differences of these packets are at most Within from the line. DriftWithin is the largest
-	// change of Drift with which that can be true.
+	// Within is the largest distance of these packets' differences from the line, and DriftWithin
+	// the largest error of Drift that this permits.
 	Within      time.Duration
 	DriftWithin float64
 }
 
-// Correct converts a time of the clock, in ns since the Unix epoch, to one of the reference.
+// Correct converts a time by the clock, in ns since the Unix epoch, to the time by the reference.
 func (c *Clock) Correct(ns int64) int64 {
 	ns -= int64(c.Ahead)
 	return ns - int64(math.Round(float64(ns-c.Start)*c.Drift/(1+c.Drift)))
 }
 
-// Sightings are when a capture saw packets, of which it keeps a sample. Captures keep the same
-// packets, those with the smallest identifiers. The zero value is ready to use.
+// Sightings are the times at which a capture saw packets. It keeps those with the smallest
+// identifiers, so that two captures keep the same packets. The zero value is ready to use.
 type Sightings struct {
-	seen  map[uint64]int64 // time in ns, or unusable
-	limit uint64           // of identifiers that are kept; 0 = none yet
+	seen  map[uint64]int64 // by identifier: time in ns, or unusable
+	limit uint64           // the largest identifier that is kept; 0 = no limit yet
 }
 
 const (
 	maxSightings = 1 << 16
-	unusable     = math.MinInt64 // a packet that was seen twice
+	unusable     = math.MinInt64 // the time of an identifier that several packets have
 
-	// onePlace is the longest time in ns that a packet takes through a host. It may be seen several
-	// times there.
-	onePlace = 10e6
+	// maxTransit is the upper bound for the time in ns that a packet takes through a host. Records of
+	// one identifier within this time are of one packet, at several hooks.
+	maxTransit = 10e6
 )
 
-// Add adds a packet. Equal packets have equal identifiers, which are random otherwise.
+// Add adds a packet by its identifier: see Identifiers.
 func (s *Sightings) Add(packet uint64, ns int64) {
 	if s.limit != 0 && packet > s.limit {
 		return
@@ -52,7 +53,7 @@ func (s *Sightings) Add(packet uint64, ns int64) {
 		s.seen = make(map[uint64]int64)
 	}
 	if before, ok := s.seen[packet]; ok {
-		if ns < before || ns-before > onePlace {
+		if ns < before || ns-before > maxTransit {
 			s.seen[packet] = unusable
 		}
 		return
@@ -60,11 +61,7 @@ func (s *Sightings) Add(packet uint64, ns int64) {
 	if s.seen[packet] = ns; len(s.seen) < 2*maxSightings {
 		return
 	}
-	var all []uint64
-	for packet := range s.seen {
-		all = append(all, packet)
-	}
-	slices.Sort(all)
+	all := slices.Sorted(maps.Keys(s.seen))
 	s.limit = all[maxSightings-1]
 	for _, packet := range all[maxSightings:] {
 		delete(s.seen, packet)
@@ -74,37 +71,36 @@ func (s *Sightings) Add(packet uint64, ns int64) {
 // Len returns the number of packets that are kept.
 func (s *Sightings) Len() int { return len(s.seen) }
 
-// A sighting is a packet that both captures have.
-type sighting struct{ at, ahead float64 } // ns of the reference since the first one; ns
+// A sighting is a packet that both captures have. Its numbers are in ns, relative to the first such
+// packet, because a float64 cannot have ns since the Unix epoch exactly.
+type sighting struct {
+	at    float64 // time by the reference
+	ahead float64 // difference of the other clock
+}
 
-// FewestCommon is how many packets are needed to find a clock.
+// FewestCommon is the minimum number of common packets to find a clock.
 const FewestCommon = 3
 
 // Of finds the clock of other by that of the reference s. It returns false if they have too few
 // packets in common.
 func (s *Sightings) Of(other *Sightings) (c Clock, ok bool) {
-	var all []sighting
-	c.Start = math.MaxInt64
-	common := func(f func(at, ahead int64)) {
-		for packet, at := range s.seen {
-			if there, ok := other.seen[packet]; ok && at != unusable && there != unusable {
-				f(at, there-at)
-			}
+	type pair struct{ at, ahead int64 }
+	var common []pair
+	for packet, at := range s.seen {
+		if there, ok := other.seen[packet]; ok && at != unusable && there != unusable {
+			common = append(common, pair{at, there - at})
 		}
 	}
-	var first int64 // all differences are computed from that of one packet: as a float it would be inexact
-	common(func(at, ahead int64) {
-		if at < c.Start {
-			c.Start, first = at, ahead
-		}
-	})
-	common(func(at, ahead int64) {
-		all = append(all, sighting{float64(at - c.Start), float64(ahead - first)})
-	})
-	if len(all) < FewestCommon {
+	if len(common) < FewestCommon {
 		return Clock{}, false
 	}
-	slices.SortFunc(all, func(a, b sighting) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.ahead, b.ahead)) })
+	slices.SortFunc(common, func(a, b pair) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.ahead, b.ahead)) })
+	first := common[0]
+	c.Start = first.at
+	var all []sighting
+	for _, p := range common {
+		all = append(all, sighting{float64(p.at - first.at), float64(p.ahead - first.ahead)})
+	}
 	drift := slope(all)
 	ahead, within, inliers := line(all, drift)
 	c.DriftWithin = 2 * within / (inliers[len(inliers)-1].at - inliers[0].at)
@@ -113,14 +109,14 @@ func (s *Sightings) Of(other *Sightings) (c Clock, ok bool) {
 	} else {
 		c.Drift = drift
 	}
-	c.Ahead, c.Within, c.Packets = time.Duration(first+int64(math.Round(ahead))), time.Duration(math.Ceil(within)), len(inliers)
+	c.Ahead, c.Within, c.Packets = time.Duration(first.ahead+int64(math.Round(ahead))), time.Duration(math.Ceil(within)), len(inliers)
 	return c, true
 }
 
 // slope returns the drift: the median of the slopes between the two packets of many pairs. It takes
 // at most 200 packets, spread evenly, and only pairs that are at least a quarter of the whole time
-// apart, because delays change the slope of close ones most. A median ignores the few sightings of
-// two different packets with one identifier.
+// apart, because different delays change the slope of a close pair most. The median is not affected
+// by a few sightings of two different packets with one identifier.
 func slope(all []sighting) float64 {
 	const most = 200
 	var some []sighting
@@ -142,8 +138,9 @@ func slope(all []sighting) float64 {
 	return median(slopes)
 }
 
-// line returns the median of the differences without the drift, and how far from it the packets
-// are, without those that are different ones with one identifier.
+// line returns the median of the differences without the drift, the largest distance of a packet from
+// it, and the packets. It leaves out the packets with by far the largest distances: each is two
+// different packets with one identifier.
 func line(all []sighting, drift float64) (ahead, within float64, inliers []sighting) {
 	var rest, far []float64
 	for _, p := range all {
@@ -153,8 +150,9 @@ func line(all []sighting, drift float64) (ahead, within float64, inliers []sight
 	for _, r := range rest {
 		far = append(far, math.Abs(r-ahead))
 	}
-	const usual, least = 10, 1000                                    // times the median distance; ns
-	limit, within := max(usual*median(slices.Clone(far)), least), 1. // at least 1 ns
+	const times, least = 10, 1000 // the limit: times the median distance, and at least 1000 ns
+	limit := max(times*median(slices.Clone(far)), least)
+	within = 1 // ns
 	for i, p := range all {
 		if far[i] <= limit {
 			inliers, within = append(inliers, p), max(within, far[i])

@@ -1,11 +1,12 @@
 // Package follow joins the records of one packet at several places of a host, such as the entry and
 // the exit of an XDP program, and the interface that sends the packet.
 //
-// Records are joined by the packet id if the hook gives one, and else by the parts of the packet
-// that the path does not change: addresses and ports, IPv4's id, TCP's sequence numbers, and the
-// rest of the bytes after IP's headers. A record that fits several packets is not joined to them.
+// Records are joined by the packet id if the hook gives one, and otherwise by the parts of the packet
+// that do not change on the way: addresses and ports, IPv4's id, TCP's sequence numbers, and the
+// rest of the bytes after IP's headers. A record that fits several packets is joined to none of
+// them.
 //
-// By the packets that two captures have in common, it also finds how far their clocks are apart.
+// The package also finds the difference of two captures' clocks, by their common packets.
 package follow
 
 import (
@@ -15,12 +16,12 @@ import (
 )
 
 const (
-	// Window is the time in which the records of a packet are joined, from its first one on.
+	// Window is the time after a packet's first record in which further ones are joined to it.
 	Window = time.Second
 
 	// MaxRecords is the maximum number of records in a Table, and MaxText the maximum number of
-	// bytes of their texts, except for the last one. Beyond that, the oldest packets are evicted
-	// before their Window has passed.
+	// bytes of their texts, without that of the last record. Beyond that, the oldest packets are
+	// evicted before their Window has passed.
 	MaxRecords = 1 << 17
 	MaxText    = 128 << 20
 )
@@ -33,11 +34,11 @@ type Table struct {
 	places places
 	index  index
 
-	oldest, newest *Way    // in the order of their first records
-	records, text  int     // of all ways; text is in bytes
-	last           *Record // its text is not in `text` yet
-	now            int64
-	early          uint64
+	oldest, newest *Way    // the ends of a list of ways, in the order of their first records
+	records, text  int     // in all ways: number of records, and bytes of their texts
+	last           *Record // the last added one, whose text is not in `text` yet
+	now            int64   // the latest time of a record
+	early          uint64  // see Early
 }
 
 // New returns an empty table. It calls done with each way to which no more records can be joined,
@@ -63,7 +64,7 @@ func (t *Table) Add(s *packet.Source, p *packet.Packet) *Record {
 		t.now = r.Time
 	}
 	t.now = max(t.now, r.Time)
-	for t.oldest != nil && (t.expired(t.oldest) || t.full()) {
+	for t.oldest != nil && (t.isExpired(t.oldest) || t.isFull()) {
 		t.evict()
 	}
 	t.last = r
@@ -81,8 +82,8 @@ func (t *Table) addText() {
 	}
 }
 
-// full reports whether there is no room for another record.
-func (t *Table) full() bool { return t.records >= MaxRecords || t.text > MaxText }
+// isFull reports whether there is no room for another record.
+func (t *Table) isFull() bool { return t.records >= MaxRecords || t.text > MaxText }
 
 // Close evicts all packets.
 func (t *Table) Close() {
@@ -92,8 +93,8 @@ func (t *Table) Close() {
 	}
 }
 
-// expired reports whether a way's window has passed.
-func (t *Table) expired(w *Way) bool { return t.now-w.Records[0].Time > int64(Window) }
+// isExpired reports whether a way's window has passed.
+func (t *Table) isExpired(w *Way) bool { return t.now-w.Records[0].Time > int64(Window) }
 
 // evict removes the oldest way, and calls done with it.
 func (t *Table) evict() {
@@ -101,7 +102,7 @@ func (t *Table) evict() {
 	if t.oldest = w.next; t.oldest == nil {
 		t.newest = nil
 	}
-	if t.full() && !t.expired(w) {
+	if t.isFull() && !t.isExpired(w) {
 		t.early++
 	}
 	t.records -= len(w.Records)
@@ -120,7 +121,7 @@ func (t *Table) join(r *Record) {
 	if len(found) == 0 {
 		found = t.index.find(&r.content, r)
 	}
-	fits := 0 // how many ways, if it is unclear which
+	fits := 0 // the number of ways, if it is unclear to which of them the record belongs
 	if !areParts(found) {
 		for _, f := range found {
 			fits += f.ways
@@ -133,7 +134,7 @@ func (t *Table) join(r *Record) {
 	}
 	for _, f := range found {
 		w := t.index.way(f.bucket, r)
-		if w == nil { // it joined the last way of this bucket by another key
+		if w == nil { // the record has just joined the only way of this bucket, by another key
 			continue
 		}
 		t.records++
@@ -163,7 +164,7 @@ func (t *Table) begin(r *Record, fits int) {
 	t.newest = w
 	t.records++
 	t.index.add(w, &r.id)
-	if fits == 0 { // otherwise a record that fits this one would fit one packet more than there are
+	if fits == 0 { // otherwise the record's packet would have two ways, and later records would fit both
 		t.index.add(w, &r.content)
 	}
 }

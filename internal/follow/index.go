@@ -2,23 +2,23 @@ package follow
 
 import "slices"
 
-// An index finds the ways that a record fits. A way is in a bucket for each of its keys. The time
-// of a step does not grow with the number of ways that have the same key.
+// An index finds the ways that a record fits. A way is in one bucket for each of its keys. A look-up
+// does not take longer if many ways have the same key.
 type index struct {
 	buckets  map[key]*bucket
 	regions  map[region][]*bucket
-	occupied map[spot]int // the number of ways in the spot's bucket that occupy it
-	found    []found      // memory for find
+	occupied map[spot]int // the number of ways in the spot's bucket that have a record there
+	found    []found      // the last result of find, whose memory the next call reuses
 }
 
 // A bucket has the ways with one key.
 type bucket struct {
 	key     key
-	ways    []*Way // in the order in which they were added; nil = removed
-	first   int    // index of the first that was not removed
-	live    int
+	ways    []*Way    // in the order in which they were added; nil = removed
+	first   int       // index of the first in ways that was not removed
+	live    int       // number of ways that were not removed
 	unclear []*Record // records that fit several ways: the last one of each place
-	regions []region  // the regions that list it; nil = one of them was full
+	regions []region  // the regions that list it; nil = one of them is full, or the key is not bySequence
 }
 
 // A spot is a place at which a way of a bucket has a record. At one place a large packet may have
@@ -42,13 +42,13 @@ const (
 	// records with exactly the same data.
 	maxBuckets = 1024
 
-	maxUnclear = 16 // places of a bucket with records that fit several ways
+	maxUnclear = 16 // records in bucket.unclear
 )
 
-// found are ways that a record fits: the ways of a bucket that do not have the record's spot.
+// found is a bucket with ways that a record fits: those without a record at its spot.
 type found struct {
 	bucket *bucket
-	ways   int
+	ways   int // their number
 }
 
 func newIndex() index {
@@ -76,7 +76,7 @@ func (x *index) find(k *key, r *Record) []found {
 		first, last := k.regions()
 		for n := first; ; n++ {
 			for _, b := range x.regions[region{k.flow, n}] {
-				// A bucket may be listed by several of the regions, and is checked once.
+				// Several of these regions may list a bucket. It is checked in the first of them.
 				if from, _ := b.key.regions(); (from == n || n == first) && (k.holds(&b.key) || b.key.holds(k)) {
 					x.check(b, r)
 				}
@@ -101,15 +101,15 @@ func (k *key) regions() (first, last uint16) {
 	return uint16(k.start >> regionBits), uint16((k.end - 1) >> regionBits)
 }
 
-// check adds a bucket to the found ones if some of its ways do not have the record's spot.
+// check adds a bucket to the found ones if some of its ways have no record at the record's spot.
 func (x *index) check(b *bucket, r *Record) {
 	if n := b.live - x.occupied[b.spot(r)]; n > 0 {
 		x.found = append(x.found, found{b, n})
 	}
 }
 
-// areParts reports whether a record belongs to all ways that it fits: either it fits one way, or
-// each of the ways is another part of its data.
+// areParts reports whether a record belongs to all ways that it fits: it fits at most one way, or the
+// ways are different parts of its data.
 func areParts(all []found) bool {
 	for _, f := range all {
 		if f.ways > 1 {
@@ -192,7 +192,7 @@ func (x *index) extend(w *Way, r *Record) {
 	}
 }
 
-// occupy records that a way has a spot.
+// occupy records that a way has a record at a spot.
 func (x *index) occupy(w *Way, s spot) {
 	if !slices.Contains(w.spots, s) {
 		w.spots = append(w.spots, s)
@@ -214,9 +214,8 @@ func (x *index) remove(w *Way) {
 		}
 		delete(x.buckets, b.key)
 		for _, at := range b.regions {
-			all := x.regions[at]
-			all = slices.Delete(all, slices.Index(all, b), slices.Index(all, b)+1)
-			if x.regions[at] = all; len(all) == 0 {
+			i := slices.Index(x.regions[at], b)
+			if x.regions[at] = slices.Delete(x.regions[at], i, i+1); len(x.regions[at]) == 0 {
 				delete(x.regions, at)
 			}
 		}
@@ -224,7 +223,7 @@ func (x *index) remove(w *Way) {
 	w.buckets, w.spots = nil, nil
 }
 
-// remove removes a way from the bucket. The way is mostly the first.
+// remove removes a way from the bucket, in short time because it is mostly the first one.
 func (b *bucket) remove(w *Way) {
 	b.ways[b.first+slices.Index(b.ways[b.first:], w)] = nil
 	b.live--
@@ -232,7 +231,7 @@ func (b *bucket) remove(w *Way) {
 		b.first++
 	}
 	if b.first > len(b.ways)/2 {
-		b.ways = append([]*Way(nil), b.ways[b.first:]...)
+		b.ways = slices.Clone(b.ways[b.first:])
 		b.first = 0
 	}
 }

@@ -14,11 +14,12 @@ type key struct {
 	kind kind
 	ipID uint16 // of IPv4's header; 0 = it has no id
 
-	// A TCP segment with data has the numbers from start to the one before end; SYN and FIN count.
+	// The sequence numbers of a TCP segment with data: from start up to end, exclusive. SYN and FIN
+	// count as a byte each.
 	start, end uint32
 
-	flow    uint64 // hash of addresses, protocol and ports; byID: of file, interface and program
-	content uint64 // a hash of the bytes after IP's headers, without their checksum; byID: the id
+	flow    uint64 // hash of addresses, protocol and ports; with byID, of file, interface and program
+	content uint64 // hash of the bytes after IP's headers, without their checksum; with byID, the id
 }
 
 // A kind is the way in which records are joined.
@@ -28,7 +29,7 @@ const (
 	byNothing  kind = iota // the record is joined to no other
 	byID                   // by the packet id, at entry and exit of a program
 	byContent              // by the parts of the packet that the path does not change
-	bySequence             // by the sequence numbers of TCP data: a larger packet holds several smaller ones
+	bySequence             // by the sequence numbers of TCP data, which may be in several smaller packets
 )
 
 // Identifiers makes identifiers of packets by their content. They are random, and equal for records
@@ -43,26 +44,28 @@ func (i *Identifiers) Of(s *packet.Source, p *packet.Packet) (id uint64, ok bool
 	return maphash.Comparable(i.keys.hash.Seed(), k), k.kind != byNothing
 }
 
-// holds reports whether a packet of data has all the data of another one, for example because GRO
-// has merged it. The id of a merged packet is that of its first part. The ids of the other parts
-// are the same, or count up.
+// holds reports whether a packet has all the TCP data of another one, for example because GRO has
+// merged it from packets like this. The IPv4 id of a merged packet is that of its first part. The
+// ids of the other parts are the same or larger, by 1 from part to part.
 func (k *key) holds(part *key) bool {
 	offset, length := part.start-k.start, part.end-part.start
-	return k.kind == bySequence && part.kind == bySequence && k.flow == part.flow &&
-		uint64(offset)+uint64(length) <= uint64(k.end-k.start) && uint32(part.ipID-k.ipID) <= offset
+	areData := k.kind == bySequence && part.kind == bySequence && k.flow == part.flow
+	isWithin := uint64(offset)+uint64(length) <= uint64(k.end-k.start)
+	maxIDs := offset // parts before this one, which have at least one byte each
+	return areData && isWithin && uint32(part.ipID-k.ipID) <= maxIDs
 }
 
 // A keyMaker makes the keys of records. It belongs to one goroutine.
 type keyMaker struct {
-	hash maphash.Hash // with a random seed, so that no file can be made of collisions
-	h    headers.Headers
+	hash maphash.Hash    // with a random seed, so that nobody can make a file of packets that collide
+	h    headers.Headers // reused for each packet
 }
 
 const (
 	maxSequence = 1 << 20 // bytes of the largest TCP segment with data; BIG TCP's are half of that
 
-	// frameHeader is the maximum number of bytes before IP's header when the beginning of a packet
-	// is compared: Ethernet's header, and two tags.
+	// frameHeader is the maximum number of bytes before IP's header, for comparable: Ethernet's
+	// header and two VLAN tags.
 	frameHeader = 22
 )
 
@@ -104,7 +107,7 @@ func (m *keyMaker) content(s *packet.Source, p *packet.Packet) (k key) {
 	if h.Protocol == headers.TCP && !h.Fragment {
 		return m.tcp(k, body, length)
 	}
-	same := body[:min(len(body), max(comparable(s, p, total)-header, 0))]
+	same := body[:min(len(body), max(comparable(s, p, total)-header, 0))] // at all places
 	if len(same) == 0 && length > 0 && k.ipID == 0 {
 		return key{} // all packets of the flow would be the same
 	}

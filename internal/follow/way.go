@@ -6,17 +6,16 @@ import (
 	"github.com/xdpcap/xdpcap/capture/packet"
 )
 
-// A Way is a packet on its way through the host: its records, in the order in which they were
-// added.
+// A Way is a packet on its way through the host.
 type Way struct {
-	Records []*Record
+	Records []*Record // in the order in which they were added
 
-	// Fits is 0, unless the first record fits several packets, so that it was not joined to any of
-	// them. Then it is their number.
+	// Fits is the number of earlier packets that the first record fits, if it fits several: then it
+	// was joined to none of them. Otherwise it is 0.
 	Fits int
 
-	// Unclear are records that fit this packet and others, at places where this packet has no
-	// record: the last record of each place.
+	// Unclear has the records that fit this packet and others, at places where this packet has no
+	// record: of each place the last one.
 	Unclear []*Record
 
 	buckets []*bucket // the buckets that contain it
@@ -32,7 +31,7 @@ const maxRecords = 64
 type Record struct {
 	Time    int64  // its stamp, in ns since the Unix epoch
 	WireLen uint32 // bytes before the packet was cut
-	First   bool   // it begins a way
+	First   bool   // it is the first of a Way
 
 	// The texts of the caller for the record and its place.
 	Text  []byte
@@ -41,7 +40,7 @@ type Record struct {
 	ways int // the number of ways that have it
 
 	id, content key
-	at, program uint32 // its place by hook, and by program: one place for the entry and exit of a program with ids
+	at, program uint32 // the number of its place, and of its program's place: see places.of
 }
 
 // Holds reports whether a record has the data of another one and more, such as a packet that GRO
@@ -71,8 +70,9 @@ type sourcePlace struct{ at, program uint32 }
 
 func newPlaces() places { return places{numbers: make(map[placeName]uint32)} }
 
-// of returns the place of one of the source's packets by hook, and by program. Without an id, the
-// entry and the exit of a program are two places in both.
+// of returns two numbers of the place of one of the source's packets. `at` has an own number for each
+// hook. `program` is the same at the entry and at the exit of a program, so that a way has one record
+// of a program unless the packet's id joins two. Without an id it equals `at`.
 func (p *places) of(s *packet.Source, packet *packet.Packet, hasID bool) (at, program uint32) {
 	for len(p.sources) <= int(packet.Source) {
 		p.sources = append(p.sources, sourcePlace{})

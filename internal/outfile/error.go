@@ -38,26 +38,23 @@ func cause(err error) error {
 
 // explainOpen adds the reason why a file cannot be opened, and a remedy.
 func explainOpen(path string, err error) error {
-	if errors.Is(err, unix.EACCES) && isProtected(path) {
-		return fmt.Errorf("%w: it belongs to another user, in a directory where everybody can create files, "+
-			"and the kernel protects such files (sysctl fs.protected_regular, fs.protected_fifos): choose another file", err)
+	remedy := "choose a file that this user can write"
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return err // its text names the link, and the remedy
+	case errors.Is(err, unix.EACCES) && isProtected(path):
+		remedy = "it belongs to another user, in a directory where everybody can create files, " +
+			"and the kernel protects such files (sysctl fs.protected_regular, fs.protected_fifos): choose another file"
+	case IsFull(err):
+		remedy = "make room there, or choose another directory"
+	case errors.Is(err, unix.EROFS):
+		remedy = "choose another directory"
+	case errors.Is(err, unix.ENOENT):
+		remedy = "create its directory first, or choose another"
+	case errors.Is(err, unix.EISDIR):
+		remedy = "name a file in it"
 	}
-	if errors.Is(err, unix.ELOOP) {
-		return err // its text names the link
-	}
-	if IsFull(err) {
-		return fmt.Errorf("%w: make room there, or choose another directory", err)
-	}
-	if errors.Is(err, unix.EROFS) {
-		return fmt.Errorf("%w: choose another directory", err)
-	}
-	if errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("%w: create its directory first, or choose another", err)
-	}
-	if errors.Is(err, unix.EISDIR) {
-		return fmt.Errorf("%w: name a file in it", err)
-	}
-	return fmt.Errorf("%w: choose a file that this user can write", err)
+	return fmt.Errorf("%w: %s", err, remedy)
 }
 
 // isProtected reports whether fs.protected_regular or fs.protected_fifos applies to the file: its

@@ -9,33 +9,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An Opener opens files for a process of root that will have fewer rights when it writes to them.
-// The zero value opens any file, with all rights.
+// An Opener opens files for a process of root that will drop rights before it writes to them. The
+// zero value opens any file, with all rights.
 type Opener struct {
-	// As calls a function with the rights that the process will have; nil = the process keeps all
-	// rights, and Open accepts any file to which no link of another user leads.
+	// As calls a function with the rights that remain; nil = all remain, and Open accepts any file
+	// whose path has no link of another user.
 	As func(do func() error) error
 
-	// Who names the user with these rights in errors.
+	// Who names the user with the remaining rights in errors.
 	Who string
 
-	// User is the id of the user whom the process will become; 0 = it stays root.
+	// User is the id of the user that the process becomes; 0 = it stays root.
 	User int
 
 	// Checks rejects files that belong to others, and links of others. It is not needed if the
 	// process has no rights that others could exploit.
 	Checks bool
 
-	// Stays means that no option requested a change of the user. A file that is opened with all
+	// KeepsUser means that no option requested a change of the user. A file that is opened with all
 	// rights may then also belong to the owner of its directory.
-	Stays bool
+	KeepsUser bool
 }
 
-// Open calls a function that opens a file, with the rights that the process will have, so that a
-// link can lead only to files that this user may open. For root that is no limit, so Open then
+// Open calls a function that opens a file with the rights that remain, so that a link can lead only
+// to files that this user may open. A process that stays root may open all files, so Open then
 // follows only root's own links. If the kernel refuses to open the file, Open tries again with all
 // rights, but then follows only root's links, and accepts only a file that is new, root's or that
-// user's. With this file open the process can write to it, but to no other file in the directory.
+// user's. The process can later write to this open file, but not to others in the directory.
 func (o *Opener) Open(path string, open func(Trust) error) error {
 	if o.trusts(path) {
 		return open(Trust{})
@@ -60,11 +60,10 @@ func (o *Opener) OpenDirect(path string, open func(Trust) error) error {
 	if o.trusts(path) {
 		return open(Trust{})
 	}
-	return open(Trust{Owners: o.owners(path, o.Stays && o.User == 0), NoLinks: true})
+	return open(Trust{Owners: o.owners(path, o.KeepsUser && o.User == 0), NoLinks: true})
 }
 
-// Trust returns the conditions for a file at a path that is opened with the rights that the process
-// will have.
+// Trust returns the conditions for a file that is opened at a path with the rights that remain.
 func (o *Opener) Trust(path string) Trust {
 	if o.trusts(path) {
 		return Trust{}

@@ -40,11 +40,11 @@ func TestOpener(t *testing.T) {
 		"a descriptor":                  {Opener{Checks: true}, "/dev/fd/5", may, []Trust{{}}},
 		"a descriptor of the process":   {Opener{Checks: true}, "/proc/self/fd/5", mayNot, []Trust{{}}},
 		"a standard stream":             {Opener{Checks: true}, "/dev/stdout", may, []Trust{{}}},
-		"a file of root":                {Opener{Checks: true, Stays: true}, path, may, []Trust{{Owners: []int{0, 1235}, NoLinks: true}}},
+		"a file of root":                {Opener{Checks: true, KeepsUser: true}, path, may, []Trust{{Owners: []int{0, 1235}, NoLinks: true}}},
 		"a file of the user":            {Opener{Checks: true, User: 1234}, path, may, []Trust{{Owners: []int{0, 1234, 1235}}}},
 		"what the user may not":         {Opener{Checks: true, User: 1234}, path, mayNot, []Trust{{Owners: []int{0, 1234, 1235}}, {Owners: []int{0, 1234}, NoLinks: true}}},
-		"what the caller may not":       {Opener{Checks: true, User: 1234, Stays: true}, path, mayNot, []Trust{{Owners: []int{0, 1234, 1235}}, {Owners: []int{0, 1234}, NoLinks: true}}},
-		"what root may not":             {Opener{Checks: true, Stays: true}, path, mayNot, []Trust{{Owners: []int{0, 1235}, NoLinks: true}, {Owners: []int{0, 1235}, NoLinks: true}}},
+		"what the caller may not":       {Opener{Checks: true, User: 1234, KeepsUser: true}, path, mayNot, []Trust{{Owners: []int{0, 1234, 1235}}, {Owners: []int{0, 1234}, NoLinks: true}}},
+		"what root may not":             {Opener{Checks: true, KeepsUser: true}, path, mayNot, []Trust{{Owners: []int{0, 1235}, NoLinks: true}, {Owners: []int{0, 1235}, NoLinks: true}}},
 		"what root may not, by request": {Opener{Checks: true}, path, mayNot, []Trust{{Owners: []int{0, 1235}, NoLinks: true}, {Owners: []int{0}, NoLinks: true}}},
 	} {
 		asUser := false

@@ -3,12 +3,9 @@
 package outfile
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -27,14 +24,13 @@ var ErrNoReader = errors.New("nobody reads from the FIFO")
 
 // A File is appended to. It belongs to one goroutine.
 type File struct {
-	*os.File
-	name       string      // for errors
+	disk
 	path       string      // where Open found or created the file; "" = the caller opened it
 	final      string      // the path after Publish; "" = it already has its path
-	kernelPath string      // its path as /proc/self/fd has it; "" = unknown
+	kernelPath string      // its path when it was opened, as /proc/self/fd has it; "" = unknown
 	mode       os.FileMode // its type
-	made       bool        // Open created it
-	begun      bool
+	created    bool        // Open created it
+	begun      bool        // Begin was called, so that it may have packets
 	options    Options
 }
 
@@ -55,8 +51,8 @@ type Options struct {
 // Open opens the file at a path for writing, or creates it with permissions for its owner only. A
 // regular file is locked against a second Open, by this process or another one, until it is closed
 // or the process ends. The lock covers the path and the same with ".partial". The file stays
-// unchanged until Begin is called. Open does not wait for the reader of a FIFO: without one the
-// error is an ErrNoReader.
+// unchanged until Begin is called. Open does not wait for the reader of a FIFO: without a reader
+// the error is of the kind ErrNoReader.
 func Open(path string, o Options) (*File, error) {
 	final, rival := "", path+Partial // rival is the other path to which a second Open may write
 	if o.Atomic {
@@ -65,7 +61,7 @@ func Open(path string, o Options) (*File, error) {
 		}
 		final, path, rival = path, rival, path
 	}
-	f, made, err := open(path, o)
+	f, created, err := open(path, o)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +69,7 @@ func Open(path string, o Options) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	opened.path, opened.final, opened.made, opened.options = path, final, made, o
+	opened.path, opened.final, opened.created, opened.options = path, final, created, o
 	opened.kernelPath = opened.currentPath()
 	if opened.mode&(os.ModeDevice|os.ModeCharDevice) != 0 {
 		control(f, func(fd int) error { return unix.SetNonblock(fd, false) }) // a write to a busy device waits, and does not fail
@@ -91,7 +87,7 @@ func Open(path string, o Options) (*File, error) {
 }
 
 // open opens a file, and reports whether it has created it.
-func open(path string, o Options) (f *os.File, made bool, err error) {
+func open(path string, o Options) (f *os.File, created bool, err error) {
 	const flags = os.O_WRONLY | os.O_APPEND | os.O_CREATE | unix.O_NONBLOCK // O_NONBLOCK does not wait for a FIFO's reader
 	f, err = o.Trust.open(path, flags|os.O_EXCL)
 	if err == nil {
@@ -132,11 +128,11 @@ func newFile(f *os.File, name string) (*File, error) {
 	if err != nil {
 		return nil, WriteError(name, err)
 	}
-	return &File{File: f, name: name, mode: info.Mode().Type()}, nil
+	return &File{disk: disk{f, name}, mode: info.Mode().Type()}, nil
 }
 
 // IsNew reports whether Open created the file.
-func (f *File) IsNew() bool { return f.made }
+func (f *File) IsNew() bool { return f.created }
 
 // isOurs reports whether this is a regular file that Open opened, so that only this File writes to
 // it.
@@ -145,7 +141,7 @@ func (f *File) isOurs() bool { return f.path != "" && f.mode.IsRegular() }
 // Give changes the user and group of a file that Open created, unless it is already that user's.
 func (f *File) Give(uid, gid int) error {
 	info, err := f.Stat()
-	if !f.made || err == nil && info.Sys().(*syscall.Stat_t).Uid == uint32(uid) {
+	if !f.created || err == nil && info.Sys().(*syscall.Stat_t).Uid == uint32(uid) {
 		return nil
 	}
 	if err := f.Chown(uid, gid); err != nil {
@@ -209,7 +205,7 @@ func (f *File) Check(size int64) error {
 		return fmt.Errorf("%s was renamed or replaced: the packets so far are in the renamed file",
 			f.name)
 	}
-	return nil // also if the path cannot be looked up now
+	return nil // also if the path cannot be looked up for another reason
 }
 
 // currentPath returns the current path of the file as /proc/self/fd has it; "" = unknown.
@@ -231,7 +227,7 @@ func (f *File) removed() error {
 // IsRegular reports whether it is a regular file rather than a pipe, terminal or device.
 func (f *File) IsRegular() bool { return f.mode.IsRegular() }
 
-// Finish waits until a regular file is on disk, and checks it a last time.
+// Finish waits until a regular file is on disk, and calls Check for the last time.
 func (f *File) Finish(size int64) error {
 	if err := f.Store(); err != nil {
 		return err
@@ -251,70 +247,6 @@ func (f *File) Store() error {
 	return nil
 }
 
-// Free returns the number of bytes that this user can still write to the file's disk.
-func (f *File) Free() (int64, error) { return free(f.File, f.name) }
-
-// free returns the number of bytes that this user can still write to an open file's disk.
-func free(f *os.File, name string) (int64, error) {
-	s, err := statfs(f)
-	if err != nil {
-		return 0, fmt.Errorf("ask for the free space on the disk of %s: %w", name, err)
-	}
-	return freeBytes(s), nil
-}
-
-// IsFull reports whether fewer than so many bytes of the disk are free. Root's reserve counts as
-// free.
-func (f *File) IsFull(bytes int64) bool {
-	s, err := statfs(f.File)
-	return err == nil && s.Blocks > 0 && int64(s.Bfree)*cmp.Or(s.Frsize, s.Bsize) < bytes
-}
-
-// ShowsLate reports whether the file system subtracts written bytes from its free space only later:
-// such file systems write in large transactions.
-func (f *File) ShowsLate() bool { return showsLate(f.File) }
-
-func showsLate(f *os.File) bool {
-	const bcachefs, zfs = 0xca451a4e, 0x2fc12fc1
-	s, err := statfs(f)
-	return err == nil && slices.Contains([]int64{unix.BTRFS_SUPER_MAGIC, bcachefs, zfs}, int64(s.Type))
-}
-
-func statfs(f *os.File) (*unix.Statfs_t, error) {
-	s := new(unix.Statfs_t)
-	return s, control(f, func(fd int) error { return unix.Fstatfs(fd, s) })
-}
-
-// FreeAt returns the number of bytes that this user can write to the disk of the file at a path,
-// which need not exist.
-func FreeAt(path string) (int64, error) {
-	var s unix.Statfs_t
-	err := unix.Statfs(path, &s)
-	if errors.Is(err, unix.ENOENT) {
-		err = unix.Statfs(filepath.Dir(path), &s)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("ask for the free space on the disk of %s: %w", path, err)
-	}
-	return freeBytes(&s), nil
-}
-
-// Room returns the number of bytes that the file occupies on its disk; 0 = it cannot be determined.
-func (f *File) Room() int64 { return room(f.File) }
-
-// room returns the number of bytes that an open file occupies on its disk.
-func room(f *os.File) int64 {
-	info, err := f.Stat()
-	if err != nil {
-		return 0
-	}
-	return info.Sys().(*syscall.Stat_t).Blocks * 512 // st_blocks has this unit on every disk
-}
-
-// freeBytes returns the bytes that a file system has left for users. It counts in fragments, whose
-// size on FUSE may differ from that of blocks.
-func freeBytes(s *unix.Statfs_t) int64 { return int64(s.Bavail) * cmp.Or(s.Frsize, s.Bsize) }
-
 // Abandon makes Close remove a file that Open created, as if it was never begun. Call it only if
 // the file is still empty.
 func (f *File) Abandon() { f.begun = false }
@@ -325,7 +257,7 @@ func (f *File) Close() error {
 	if f.path == "" {
 		return nil
 	}
-	if f.made && !f.begun && f.Check(0) == nil {
+	if f.created && !f.begun && f.Check(0) == nil {
 		os.Remove(f.path)
 	}
 	f.unlock()

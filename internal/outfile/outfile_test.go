@@ -352,8 +352,8 @@ func TestFreeBytes(t *testing.T) {
 		{unix.Statfs_t{Bavail: 10, Bsize: 1 << 20, Frsize: 4096}, 40960},
 		{unix.Statfs_t{Bavail: 10, Bsize: 4096}, 40960},
 	} {
-		if got := freeBytes(&test.s); got != test.want {
-			t.Errorf("%+v: %d bytes, want %d", test.s, got, test.want)
+		if got, err := freeBytes(&test.s, "", nil); got != test.want || err != nil {
+			t.Errorf("%+v: %d bytes, want %d; %v", test.s, got, test.want, err)
 		}
 	}
 }

@@ -34,7 +34,6 @@ func (f *File) Publish() error {
 	return nil
 }
 
-// rename gives the file its path.
 func (f *File) rename() error {
 	if f.options.New {
 		err := unix.Renameat2(unix.AT_FDCWD, f.path, unix.AT_FDCWD, f.final, unix.RENAME_NOREPLACE)

@@ -11,9 +11,7 @@ import (
 
 // A Removal is a regular file that is to be removed. It is open, so that Frees can detect whether
 // another process has it open, too.
-type Removal struct {
-	*os.File
-}
+type Removal struct{ disk }
 
 // OpenRemoval opens the file at a path, which must be regular and no symbolic link. If a File, in
 // this process or another one, writes to it, it returns nil without an error.
@@ -25,17 +23,8 @@ func OpenRemoval(path string) (*Removal, error) {
 	if held, _ := isLocked(f); held { // on a file system without locks no lock is held
 		return nil, f.Close()
 	}
-	return &Removal{f}, nil
+	return &Removal{disk{f, path}}, nil
 }
-
-// Room returns the number of bytes that the file occupies on its disk; 0 = it cannot be determined.
-func (r *Removal) Room() int64 { return room(r.File) }
-
-// Free returns the number of bytes that this user can still write to the file's disk.
-func (r *Removal) Free() (int64, error) { return free(r.File, r.Name()) }
-
-// ShowsLate is like File.ShowsLate.
-func (r *Removal) ShowsLate() bool { return showsLate(r.File) }
 
 // maxExec is the maximum time for which Frees waits for processes that start.
 const maxExec = 100 * time.Millisecond
@@ -82,7 +71,3 @@ func openRegular(path string) (*os.File, error) {
 	}
 	return os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 }
-
-// SyncDisk waits until all files of the file's disk are synced to it. On btrfs, removed files free
-// their room only then.
-func (f *File) SyncDisk() error { return control(f.File, unix.Syncfs) }

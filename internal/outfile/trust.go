@@ -16,8 +16,8 @@ import (
 // errUntrusted is the kind of error for a file that the kernel would open but a Trust rejects.
 var errUntrusted = errors.New("the file is not trusted")
 
-// A Trust is the set of files to which a process may write if it has more rights than the user for
-// whom it writes. The zero value trusts all files.
+// A Trust restricts the files to which a process writes that has more rights than the user for whom
+// it writes. The zero value trusts all files.
 type Trust struct {
 	// Owners are the ids of users who may own an existing regular file or FIFO; nil = all users.
 	Owners []int
@@ -44,7 +44,7 @@ func (t *Trust) open(path string, flags int) (*os.File, error) {
 		if !errors.Is(err, unix.ELOOP) || tries == maxLinks {
 			return nil, &os.PathError{Op: "open", Path: path, Err: err}
 		}
-		if at, err = followLink(at); err != nil {
+		if at, err = resolveLink(at); err != nil {
 			return nil, &os.PathError{Op: "open", Path: path, Err: err}
 		}
 	}
@@ -53,7 +53,8 @@ func (t *Trust) open(path string, flags int) (*os.File, error) {
 // maxLinks is the maximum number of symbolic links that the kernel follows in one path.
 const maxLinks = 40
 
-// openWithoutLinks opens a path that has no symbolic link in it. Otherwise the error is ELOOP.
+// openWithoutLinks opens a path in which no element is a symbolic link; otherwise the error is
+// ELOOP.
 func openWithoutLinks(path string, flags int) (fd int, err error) {
 	how := &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Resolve: unix.RESOLVE_NO_SYMLINKS}
 	if flags&os.O_CREATE != 0 {
@@ -66,8 +67,8 @@ func openWithoutLinks(path string, flags int) (fd int, err error) {
 	}
 }
 
-// followLink replaces the first symbolic link of a path by its target.
-func followLink(path string) (string, error) {
+// resolveLink replaces the first symbolic link of a path by its target.
+func resolveLink(path string) (string, error) {
 	for end := 1; end <= len(path); end++ {
 		if end < len(path) && path[end] != '/' || path[end-1] == '/' {
 			continue // a name does not end here
@@ -86,10 +87,10 @@ func followLink(path string) (string, error) {
 	return path, nil // the link was removed meanwhile
 }
 
-// readLink reads the symbolic link at a path; "" = there is none. It returns an error of the kind
-// ELOOP if another user than root may have put the link there: it belongs to another user, or has a
-// second name and so may be a hard link to one in a directory of root. It also rejects links of
-// procfs, whose text is not the file to which they lead.
+// readLink reads the symbolic link at a path; "" = it is not a link. It returns an error of the kind
+// ELOOP if another user than root may have put the link there: the link belongs to that user, or it
+// has a second name, so that it may be a hard link to a link in a directory of root. It also rejects
+// links of procfs, which lead to an open file whatever their text is.
 func readLink(path string) (target string, err error) {
 	fd, err := openWithoutLinks(path, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
@@ -148,24 +149,24 @@ func (t *Trust) check(f *os.File) error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w", f.Name(), cause(err))
 	}
-	is, regular := info.Sys().(*syscall.Stat_t), info.Mode().IsRegular()
+	stat, isRegular := info.Sys().(*syscall.Stat_t), info.Mode().IsRegular()
 	switch {
 	case info.Mode()&os.ModeDevice != 0:
 		return t.checkDevice(f, info)
-	case !regular && info.Mode().Type() != os.ModeNamedPipe:
-	case t.Owners != nil && !slices.Contains(t.Owners, int(is.Uid)):
+	case !isRegular && info.Mode().Type() != os.ModeNamedPipe:
+	case t.Owners != nil && !slices.Contains(t.Owners, int(stat.Uid)):
 		return message.Errorf(errUntrusted, "open %s: it belongs to another user, with id %d, who can read what is written to it: "+
-			"remove it, or choose another file", f.Name(), is.Uid)
-	case t.NoLinks && regular && is.Nlink > 1:
+			"remove it, or choose another file", f.Name(), stat.Uid)
+	case t.NoLinks && isRegular && stat.Nlink > 1:
 		return message.Errorf(errUntrusted, "open %s: it has a second name (hard link), so it may be somebody else's file: "+
 			"remove it, or choose another file", f.Name())
 	}
 	return nil
 }
 
-// checkDevice rejects a device that was reached by a link of another user than root, such as the
-// terminal, which this process may always open.
-func (t *Trust) checkDevice(f *os.File, is os.FileInfo) error {
+// checkDevice rejects a device that was reached by a link of another user than root. Otherwise that
+// user could lead this process to a device that only the process may open, such as its terminal.
+func (t *Trust) checkDevice(f *os.File, info os.FileInfo) error {
 	if t.Owners == nil || t.NoLinks {
 		return nil
 	}
@@ -174,7 +175,7 @@ func (t *Trust) checkDevice(f *os.File, is os.FileInfo) error {
 		return err
 	}
 	defer named.Close()
-	if at, err := named.Stat(); err != nil || !os.SameFile(is, at) {
+	if at, err := named.Stat(); err != nil || !os.SameFile(info, at) {
 		return message.Errorf(errUntrusted, "open %s: it was replaced meanwhile: choose another file", f.Name())
 	}
 	return nil

@@ -46,8 +46,8 @@ func TryFile(path string, o Options) error {
 		if err := checkReplaceable(path, o.New); err != nil {
 			return err
 		}
-		// This call can remove only directories, so a file is safe. But the kernel first checks
-		// everything else that forbids the removal of the name.
+		// With this flag the kernel removes only directories, so the file stays. ENOTDIR means that
+		// all other checks of the removal have succeeded, which come before.
 		if err := unix.Unlinkat(unix.AT_FDCWD, path, unix.AT_REMOVEDIR); !errors.Is(err, unix.ENOTDIR) {
 			return fmt.Errorf("replace %s: %w", path, err)
 		}

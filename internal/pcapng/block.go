@@ -7,12 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// Block types.
+// Types of blocks.
 const (
-	blockInterface  = 1
-	blockStatistics = 5
-	blockPacket     = 6
-	blockSection    = 0x0a0d0d0a
+	TypeInterface  = 1
+	TypeOldPacket  = 2 // obsolete, but still found in files
+	TypeSimple     = 3 // a packet without a time
+	TypeStatistics = 5
+	TypePacket     = 6
+	TypeSection    = 0x0a0d0d0a
+
+	typeNames      = 4
+	typeJournal    = 9
+	typeSecrets    = 10
+	typeCustom     = 0xbad
+	typeCustomKeep = 0x40000bad // a copy may keep it even if it cannot parse it
 )
 
 // Option codes. Each type of block has its own codes, except optComment and opt_endofopt (0), which
@@ -135,7 +143,6 @@ const (
 	filterProgram    = 1 // classic BPF
 )
 
-// appendFilter appends an if_filter with an expression.
 func appendFilter(b []byte, s string) []byte {
 	s = text(s, maxOption-1)
 	b = le.AppendUint32(b, ifFilter|uint32(1+len(s))<<16)

@@ -9,7 +9,7 @@ import (
 // than 292 years from the epoch, which nanoseconds cannot count, become the earliest or latest
 // possible value.
 type Clock struct {
-	times  uint64 // a stamp's nanoseconds are stamp * times / divide >> shift
+	times  uint64 // a stamp's nanoseconds are (stamp * times >> shift) / divide
 	divide uint64
 	shift  uint
 	offset int64 // seconds, added
@@ -20,30 +20,21 @@ func NewClock(resolution byte, offset int64) Clock {
 	c := Clock{times: 1, divide: 1, offset: offset}
 	n := int(resolution & 0x7f)
 	switch {
-	case resolution&0x80 != 0:
+	case resolution&0x80 != 0: // a stamp counts units of 2^-n s; otherwise of 10^-n s
 		c.times, c.shift = 1e9, uint(n)
 	case n <= 9:
-		c.times = pow10(9 - n)
+		c.times = uint64(math.Pow10(9 - n))
 	case n <= 9+19:
-		c.divide = pow10(n - 9)
+		c.divide = uint64(math.Pow10(n - 9)) // exact: a float64 has all powers up to 10^22
 	default:
 		c.times = 0 // even the largest stamp is less than a nanosecond
 	}
 	return c
 }
 
-// pow10 returns 10 to the power of n, which is at most 19.
-func pow10(n int) uint64 {
-	p := uint64(1)
-	for range n {
-		p *= 10
-	}
-	return p
-}
-
 // Time returns the time of a stamp in nanoseconds since the Unix epoch, rounded down.
 func (c Clock) Time(stamp uint64) int64 {
-	hi, lo := bits.Mul64(stamp, c.times)
+	hi, lo := bits.Mul64(stamp, c.times) // 128 bits
 	switch {
 	case c.shift >= 64:
 		hi, lo = 0, hi>>(c.shift-64)
@@ -75,7 +66,6 @@ func (c Clock) Stamp(ns int64) uint64 {
 	return uint64(ns) / c.times * c.divide
 }
 
-// addOffset adds the offset.
 func (c Clock) addOffset(ns int64) int64 {
 	const most = math.MaxInt64 / 1_000_000_000
 	switch {

@@ -5,24 +5,20 @@ import (
 	"slices"
 )
 
-// Copying a block keeps all its options, including options that this package cannot parse.
-
-// AppendCopy appends a block unchanged except that its numbers become little-endian. For a
-// big-endian block of an unknown type it returns false and dst unchanged, because the positions of
-// the block's numbers are unknown.
-//
-// In big-endian blocks, the values of unknown options are copied unchanged.
+// AppendCopy appends a block with all its options, even unknown ones, unchanged except that its
+// numbers become little-endian. The values of unknown options stay as they are. For a big-endian
+// block of an unknown type it returns false and dst unchanged, because the positions of the block's
+// numbers are unknown.
 func AppendCopy(dst []byte, b Block) ([]byte, bool) {
 	if !b.Big {
 		return append(dst, b.Raw...), true
 	}
-	if !b.canSwap() {
+	if _, ok := headNumbers[b.Type]; !ok {
 		return dst, false
 	}
 	start := len(dst)
 	dst = append(dst, b.Raw...)
-	t := swapper{raw: dst[start:]}
-	t.block(b)
+	swapper{dst[start:]}.block(b)
 	return dst, true
 }
 
@@ -30,7 +26,7 @@ func AppendCopy(dst []byte, b Block) ([]byte, bool) {
 // returns false if the block has no room for the number.
 func Renumber(raw []byte, to uint32) bool {
 	switch le.Uint32(raw) {
-	case blockPacket, blockStatistics:
+	case TypePacket, TypeStatistics:
 		le.PutUint32(raw[8:], to)
 		return true
 	case TypeOldPacket:
@@ -66,12 +62,8 @@ func PrefixName(b Block, prefix string) Block {
 	return b
 }
 
-// EndOpenly sets the length in a section header to unknown, because a copy may omit blocks.
-func EndOpenly(raw []byte) {
-	for i := range 8 {
-		raw[16+i] = 0xff
-	}
-}
+// EndOpenly sets the length in a section header to -1, unknown, because a copy may omit blocks.
+func EndOpenly(raw []byte) { le.PutUint64(raw[16:], 1<<64-1) }
 
 // AppendMergedSection appends a Section Header Block for the packets of several sections. It has
 // the other options of the first section and the comments of all. If a section's other options
@@ -96,51 +88,43 @@ func AppendMergedSection(b []byte, names []string, sections []Block) []byte {
 	return finish(b, start, options)
 }
 
-// canSwap reports whether the positions of the block's numbers are known.
-func (b *Block) canSwap() bool {
-	return slices.Contains([]uint32{blockSection, blockInterface, TypeOldPacket, TypeSimple, typeNames, blockStatistics, blockPacket,
-		typeJournal, typeSecrets, typeCustom, typeCustomKeep}, b.Type)
+// headNumbers has the sizes in bytes of the numbers at the beginning of a block's body, for the types
+// of blocks that can be converted.
+var headNumbers = map[uint32][]int{
+	TypeSection:    {4, 2, 2, 8},
+	TypeInterface:  {2, 2, 4},
+	TypeOldPacket:  {2, 2, 4, 4, 4, 4},
+	TypeSimple:     {4},
+	TypeStatistics: {4, 4, 4},
+	TypePacket:     {4, 4, 4, 4, 4},
+	typeNames:      {}, // but see swapper.names
+	typeJournal:    {},
+	typeSecrets:    {4, 4},
+	typeCustom:     {4},
+	typeCustomKeep: {4},
 }
 
-// A swapper converts the numbers of a big-endian block to little-endian.
+// numberOptions has the codes of options whose value is one number, by the type of block.
+var numberOptions = map[uint32][]uint16{
+	TypeInterface:  {ifSpeed, ifTSOffset, ifTxSpeed, ifRxSpeed, ifTZone},
+	TypePacket:     {epbFlags, epbDropCount, epbPacketID, epbQueue},
+	TypeOldPacket:  {epbFlags},
+	TypeStatistics: {isbIfRecv, isbIfDrop, isbFilterAccept, isbOSDrop, isbUsrDeliv},
+}
+
+// customOptions are options of any block, with text or bytes after an enterprise number. A copy may
+// keep the last two even if it cannot parse them.
+var customOptions = []uint16{2988, 2989, 19372, 19373}
+
+// A swapper converts the numbers of a big-endian block to little-endian, in place.
 type swapper struct{ raw []byte }
-
-func (t swapper) swap(at, size int) {
-	if at >= 0 && at+size <= len(t.raw) {
-		slices.Reverse(t.raw[at : at+size])
-	}
-}
-
-// swapAll swaps numbers of these sizes, one after the other.
-func (t swapper) swapAll(at int, sizes ...int) {
-	for _, size := range sizes {
-		t.swap(at, size)
-		at += size
-	}
-}
 
 // block swaps the numbers of a block. b is the unchanged original.
 func (t swapper) block(b Block) {
 	t.swapAll(0, 4, 4)
 	t.swap(len(t.raw)-4, 4)
-	switch b.Type {
-	case blockSection:
-		t.swapAll(8, 4, 2, 2, 8)
-	case blockInterface:
-		t.swapAll(8, 2, 2, 4)
-	case TypeOldPacket:
-		t.swapAll(8, 2, 2, 4, 4, 4, 4)
-	case TypeSimple:
-		t.swap(8, 4)
-	case blockStatistics:
-		t.swapAll(8, 4, 4, 4)
-	case blockPacket:
-		t.swapAll(8, 4, 4, 4, 4, 4)
-	case typeSecrets:
-		t.swapAll(8, 4, 4)
-	case typeCustom, typeCustomKeep:
-		t.swap(8, 4)
-	case typeNames:
+	t.swapAll(8, headNumbers[b.Type]...)
+	if b.Type == typeNames {
 		t.names(b)
 	}
 	t.options(b)
@@ -167,49 +151,41 @@ func (t swapper) options(b Block) {
 
 // option swaps the value of an option at an offset.
 func (t swapper) option(blockType uint32, code uint16, value []byte, at int) {
-	const customText, customBytes, customTextKeep, customBytesKeep = 2988, 2989, 19372, 19373
-	switch code {
-	case customText, customBytes, customTextKeep, customBytesKeep:
-		t.swap(at, 4) // the enterprise number
-		return
+	type option struct {
+		block uint32
+		code  uint16
 	}
-	switch blockType {
-	case blockInterface:
-		switch code {
-		case ifSpeed, ifTSOffset, ifTxSpeed, ifRxSpeed, ifTZone:
-			t.swap(at, len(value))
-		case ifFilter:
-			if len(value) > 0 && value[0] == filterProgram {
-				for i := 1; i+8 <= len(value); i += 8 {
-					t.swap(at+i, 2)
-					t.swap(at+i+4, 4)
-				}
-			}
+	switch is := (option{blockType, code}); {
+	case slices.Contains(customOptions, code):
+		t.swap(at, 4)
+	case slices.Contains(numberOptions[blockType], code):
+		t.swap(at, len(value))
+	case is == option{TypeInterface, ifFilter} && len(value) > 0 && value[0] == filterProgram:
+		for i := 1; i+8 <= len(value); i += 8 {
+			t.swap(at+i, 2)
+			t.swap(at+i+4, 4)
 		}
-	case blockPacket:
-		switch code {
-		case epbFlags, epbDropCount, epbPacketID, epbQueue:
-			t.swap(at, len(value))
-		case epbHash:
-			if len(value) == 5 && value[0] == hashToeplitz { // other hashes are bytes
-				t.swap(at+1, 4)
-			}
-		case epbVerdict:
-			if len(value) == 9 && value[0] != 0 { // 0 is the hardware's, in any format
-				t.swap(at+1, 8)
-			}
-		}
-	case TypeOldPacket:
-		if code == epbFlags {
-			t.swap(at, len(value))
-		}
-	case blockStatistics:
-		switch code {
-		case isbStartTime, isbEndTime:
-			t.swapAll(at, 4, 4)
-		case isbIfRecv, isbIfDrop, isbFilterAccept, isbOSDrop, isbUsrDeliv:
-			t.swap(at, len(value))
-		}
+	case is == option{TypePacket, epbHash} && len(value) == 5 && value[0] == hashToeplitz: // other hashes are bytes
+		t.swap(at+1, 4)
+	case is == option{TypePacket, epbVerdict} && len(value) == 9 && value[0] != 0: // 0: in a format of the hardware
+		t.swap(at+1, 8)
+	case is == option{TypeStatistics, isbStartTime}, is == option{TypeStatistics, isbEndTime}:
+		t.swapAll(at, 4, 4)
+	}
+}
+
+// swapAll swaps numbers of these sizes, one after the other.
+func (t swapper) swapAll(at int, sizes ...int) {
+	for _, size := range sizes {
+		t.swap(at, size)
+		at += size
+	}
+}
+
+// swap reverses the bytes of the number of this size at an offset, unless the block ends before.
+func (t swapper) swap(at, size int) {
+	if at >= 0 && at+size <= len(t.raw) {
+		slices.Reverse(t.raw[at : at+size])
 	}
 }
 
@@ -217,7 +193,7 @@ func (t swapper) option(blockType uint32, code uint16, value []byte, at int) {
 func (b *Block) ConvertTimes(convert func(uint64) uint64) {
 	replace := func(at []byte) { putTime(at, convert(timeOf(at, b.Big)), b.Big) }
 	replace(b.Raw[12:])
-	if b.Type != blockStatistics {
+	if b.Type != TypeStatistics {
 		return
 	}
 	o := b.options(b.optionsAt())

@@ -18,21 +18,6 @@ const MaxBlock = 16 << 20
 // Ethernet is the LINKTYPE_ of Ethernet frames.
 const Ethernet = 1
 
-// The types of blocks that a reader distinguishes.
-const (
-	TypeSection    = blockSection
-	TypeInterface  = blockInterface
-	TypeStatistics = blockStatistics
-	TypePacket     = blockPacket
-	TypeOldPacket  = 2 // obsolete, but still found in files
-	TypeSimple     = 3 // a packet without a time
-	typeNames      = 4
-	typeJournal    = 9
-	typeSecrets    = 10
-	typeCustom     = 0xbad
-	typeCustomKeep = 0x40000bad
-)
-
 // IsLasting reports whether a block applies to packets that come after it, anywhere in the section:
 // names of addresses, or secrets for decryption.
 func (b Block) IsLasting() bool { return b.Type == typeNames || b.Type == typeSecrets }
@@ -45,7 +30,7 @@ type Block struct {
 }
 
 // IsSection reports whether a file or block that begins with b is a pcapng section.
-func IsSection(b []byte) bool { return len(b) >= 4 && le.Uint32(b) == blockSection }
+func IsSection(b []byte) bool { return len(b) >= 4 && le.Uint32(b) == TypeSection }
 
 // BlockLength returns the length in bytes of the block that begins with the HeaderSize bytes in b,
 // and whether its numbers are big-endian. A section header contains its byte order; for other
@@ -79,25 +64,25 @@ func ParseBlock(raw []byte, big bool) (Block, error) {
 	if end := b.u32(len(raw) - 4); int(end) != len(raw) {
 		return b, fmt.Errorf("a block has two lengths, %d and %d bytes", len(raw), end)
 	}
-	if len(b.body()) < fixedSize(b.Type) {
+	if len(b.body()) < minBody(b.Type) {
 		return b, fmt.Errorf("a block of type %d has only %d bytes", b.Type, len(raw))
 	}
-	if b.Type == blockSection && u16(raw[12:], big) != 1 {
+	if b.Type == TypeSection && u16(raw[12:], big) != 1 {
 		return b, fmt.Errorf("a section has version %d of the format, only 1 is known", u16(raw[12:], big))
 	}
 	return b, nil
 }
 
-// fixedSize returns the smallest size of the body of a type of block, in bytes.
-func fixedSize(blockType uint32) int {
+// minBody returns the minimum size in bytes of the body of a type of block.
+func minBody(blockType uint32) int {
 	switch blockType {
-	case blockPacket, TypeOldPacket:
+	case TypePacket, TypeOldPacket:
 		return 20
-	case blockSection:
+	case TypeSection:
 		return 16
-	case blockStatistics:
+	case TypeStatistics:
 		return 12
-	case blockInterface:
+	case TypeInterface:
 		return 8
 	case TypeSimple:
 		return 4
@@ -143,9 +128,9 @@ func (b *Block) options(at int) options {
 	return options{b.Raw[min(at, len(b.Raw)-4) : len(b.Raw)-4], b.Big}
 }
 
-// options are options that have not been read yet.
+// options are the options that next has not returned yet.
 type options struct {
-	b   []byte
+	b   []byte // from the next option to the end of the block's options
 	big bool
 }
 
@@ -168,13 +153,13 @@ func (o *options) next() (code uint16, value []byte, ok bool) {
 // options.
 func (b *Block) optionsAt() int {
 	switch b.Type {
-	case blockSection:
+	case TypeSection:
 		return 24
-	case blockInterface:
+	case TypeInterface:
 		return 16
-	case blockStatistics:
+	case TypeStatistics:
 		return 20
-	case blockPacket, TypeOldPacket:
+	case TypePacket, TypeOldPacket:
 		return 28 + padded(b.u32(20))
 	case typeSecrets:
 		if len(b.body()) >= 8 {
@@ -202,7 +187,7 @@ func (b *Block) namesEnd() int {
 	return len(b.Raw)
 }
 
-// Comments returns the opt_comment options of the block.
+// Comments returns copies of the opt_comment options of the block.
 func (b *Block) Comments() (comments []string) {
 	for text := range b.EachComment() {
 		comments = append(comments, string(text))
@@ -253,8 +238,9 @@ func ParseInterface(b Block) (Interface, Clock) {
 		case code == ifDescription:
 			i.Description = string(value)
 		case code == ifIPv4Addr && len(value) == 8 && i.Netmask == nil:
-			// A mask that is not of a prefix is ignored: there is no such network.
-			if mask := net.IPMask(value[4:]); isPrefix(mask) {
+			// 0.0.0.0, and a mask whose bits have gaps, is no network's. Size returns 0 for both.
+			mask := net.IPMask(value[4:])
+			if ones, _ := mask.Size(); ones > 0 {
 				i.Netmask = slices.Clone(mask)
 			}
 		case code == ifFilter && len(value) > 0 && value[0] == filterExpression:
@@ -267,23 +253,6 @@ func ParseInterface(b Block) (Interface, Clock) {
 	}
 	return i, NewClock(resolution, offset)
 }
-
-func isPrefix(mask net.IPMask) bool {
-	ones, _ := mask.Size()
-	return ones > 0
-}
-
-// Counters is the set of a Statistics' counters that a block has.
-type Counters uint8
-
-// The counters of Statistics.
-const (
-	HasReceived Counters = 1 << iota
-	HasAccepted
-	HasDropped
-	HasOSDropped
-	HasDelivered
-)
 
 // ParseStatistics reads an Interface Statistics Block. The times are in units of the interface's
 // Clock. Comments are not read.

@@ -10,7 +10,7 @@ var errShort = errors.New("a packet is longer than its block")
 // that of the section's first interface: a Simple Packet Block is truncated to it.
 func ParsePacket(b Block, snapLen uint32, p *Packet) error {
 	*p = Packet{}
-	if b.Type == blockPacket && !b.Big {
+	if b.Type == TypePacket && !b.Big {
 		return p.parse(b.Raw)
 	}
 	var at, n int

@@ -18,12 +18,12 @@ func PacketWireLen(block []byte) uint32 { return le.Uint32(block[24:]) }
 // PacketTime returns the Time of a block made by AppendPacket.
 func PacketTime(block []byte) uint64 { return timeOf(block[12:], false) }
 
-// AppendDropped appends a block made by AppendPacket with any of the Fields, and increases its
-// count of packets lost before it by more.
+// AppendDropped appends a copy of a block made by AppendPacket, with `more` added to its
+// epb_dropcount.
 func AppendDropped(dst, block []byte, more uint64) []byte {
-	const fixed, endOfOptions = 28, 8 // bytes; endOfOptions includes the second length
+	const endOfOptions = 8 // bytes: opt_endofopt, and the second length
 	start, end := len(dst), len(block)-endOfOptions
-	for at := fixed + int(padded(uint32(PacketSize(block)))); at+4 <= end; at += 4 + int(padded(uint32(le.Uint16(block[at+2:])))) {
+	for at := headSize + padded(uint32(PacketSize(block))); at+4 <= end; at += 4 + padded(uint32(le.Uint16(block[at+2:]))) {
 		if le.Uint16(block[at:]) == epbDropCount && at+12 <= end {
 			dst = append(dst, block...)
 			count := dst[start+at+4:]

@@ -1,27 +1,24 @@
 package pcapng
 
-// Classic pcap (draft-ietf-opsawg-pcap) is written in little-endian byte order, too. The format has
-// only packets, all of one link type.
-
-// A PcapUnit is that of time stamps, in ns. A file's first bytes determine it.
+// A PcapUnit is the unit of the time stamps in a file of classic pcap (draft-ietf-opsawg-pcap), in
+// ns. The format has only packets, all of one link type. It is written in little-endian byte order.
 type PcapUnit uint64
 
 const (
 	PcapNanoseconds  PcapUnit = 1
-	PcapMicroseconds PcapUnit = 1000 // some programs read no other
+	PcapMicroseconds PcapUnit = 1000 // for programs that cannot read nanoseconds
 )
 
 // AppendPcapHeader appends the header of a file. snapLen is the most bytes of a packet that are
 // written; linkType is a number of LINKTYPE_.
 func AppendPcapHeader(b []byte, u PcapUnit, snapLen uint32, linkType uint16) []byte {
-	magic := uint32(0xa1b23c4d)
+	magic := uint32(0xa1b23c4d) // of nanoseconds
 	if u == PcapMicroseconds {
 		magic = 0xa1b2c3d4
 	}
 	b = le.AppendUint32(b, magic)
-	b = le.AppendUint16(b, 2)
-	b = le.AppendUint16(b, 4)
-	b = le.AppendUint64(b, 0) // time zone and accuracy, which are not used
+	b = le.AppendUint32(b, 2|4<<16) // version 2.4
+	b = le.AppendUint64(b, 0)       // time zone and accuracy, which are not used
 	b = le.AppendUint32(b, snapLen)
 	return le.AppendUint32(b, uint32(linkType))
 }

@@ -34,7 +34,7 @@ type Section struct {
 // packets are written as they arrive.
 func AppendSection(b []byte, s *Section) []byte {
 	start := len(b)
-	b = appendHeader(b, blockSection)
+	b = appendHeader(b, TypeSection)
 	b = le.AppendUint32(b, byteOrderMagic)
 	b = le.AppendUint32(b, 1)       // version 1.0
 	b = le.AppendUint64(b, 1<<64-1) // section length
@@ -73,7 +73,7 @@ type Instruction struct {
 // AppendInterface appends i as an Interface Description Block.
 func AppendInterface(b []byte, i *Interface) []byte {
 	start := len(b)
-	b = appendHeader(b, blockInterface)
+	b = appendHeader(b, TypeInterface)
 	b = le.AppendUint32(b, uint32(i.LinkType)) // and 16 reserved bits
 	b = le.AppendUint32(b, i.SnapLen)
 	options := len(b)
@@ -113,7 +113,7 @@ func AppendNames(b []byte, names []Name) []byte {
 	for _, n := range names {
 		kind, address := uint32(nameOfIPv4), n.Address.Unmap().AsSlice()
 		switch len(address) {
-		case 0:
+		case 0: // invalid
 			continue
 		case 16:
 			kind = nameOfIPv6
@@ -132,11 +132,10 @@ func AppendNames(b []byte, names []Name) []byte {
 	return finish(b, start, len(b))
 }
 
-// Fields is the set of a Packet's optional fields that are known. It is for fields in which 0 has a
-// meaning.
+// Fields is a set of optional fields of a Packet: those that are known. A field is in it if its
+// value 0 has a meaning, as for queue 0.
 type Fields uint8
 
-// The fields of a Packet that are written only if they are known.
 const (
 	HasQueue Fields = 1 << iota
 	HasID
@@ -158,30 +157,46 @@ type Packet struct {
 	Flags     uint32 // epb_flags: a sum of Inbound or Outbound and a reception type; 0 = omitted
 	Fields    Fields // a sum of HasQueue, HasID, HasVerdict, HasHash
 	VerdictKind
-	Comments []string // opt_comment; ParsePacket leaves them to Block.Comments
-	Remarks           // opt_comment, too: one for each remark
+	Comments []string // an opt_comment for each; ParsePacket does not set it: see Block.Comments
+	Remarks           // an opt_comment for each remark, too
 }
+
+// A VerdictKind is the meaning of the number in Packet.Verdict.
+type VerdictKind uint32
+
+const (
+	XDPVerdict  VerdictKind = iota // an XDP action
+	TCVerdict                      // a verdict at tc, a signed number
+	PlainNumber                    // a signed number; only a remark has it: see Remarks.IsReturned
+)
+
+// The direction of a packet, bits 0 and 1 of Packet.Flags.
+const (
+	Inbound  = 1
+	Outbound = 2
+
+	DirectionMask = 3
+)
+
+// The reception type of a packet, bits 2 to 4 of Packet.Flags.
+const (
+	Unicast     = 1 << 2 // to the interface's own address
+	Multicast   = 2 << 2
+	Broadcast   = 3 << 2
+	Promiscuous = 4 << 2 // to another station: received only in promiscuous mode
+)
 
 // maxPacketOverhead is the maximum size in bytes of a Packet besides its data and its comments,
 // which are rare: 28 bytes of head, 3 of padding, 68 of options, opt_endofopt and the second
 // length. pad briefly writes one more byte, which the next option or length overwrites.
 const maxPacketOverhead = 28 + 3 + 68 + 4 + 4
 
-// A VerdictKind is what a Packet's Verdict is, with HasVerdict.
-type VerdictKind uint32
-
-const (
-	XDPVerdict  VerdictKind = iota // an XDP action
-	TCVerdict                      // a verdict at tc, a signed number
-	PlainNumber                    // a signed number; it is not written, except by its Remark
-)
-
 // AppendPacket appends p as an Enhanced Packet Block. It is called for every packet, so it grows
 // the slice only once, and every option is one or two stores.
 func AppendPacket(b []byte, p *Packet) []byte {
 	start := len(b)
 	b = grow(b, len(p.Data)+maxPacketOverhead)
-	b = appendHeader(b, blockPacket)
+	b = appendHeader(b, TypePacket)
 	b = le.AppendUint64(b, uint64(p.Interface)|p.Time>>32<<32)
 	b = le.AppendUint64(b, uint64(uint32(p.Time))|uint64(len(p.Data))<<32)
 	b = le.AppendUint32(b, p.WireLen)
@@ -213,16 +228,27 @@ func AppendPacket(b []byte, p *Packet) []byte {
 	switch {
 	case p.Fields&HasVerdict == 0:
 	case p.VerdictKind == TCVerdict:
+		// The octet for tc, then the signed verdict as 64 bits, then 3 bytes of padding.
 		b = le.AppendUint64(b, epbVerdict|9<<16|verdictTC<<32|uint64(p.Verdict)<<40)
 		b = le.AppendUint64(b, uint64(int64(int32(p.Verdict))>>24)&(1<<40-1))
 	case p.VerdictKind == XDPVerdict:
-		// The octet for XDP, then the action as 64 bits, then 3 bytes of padding. Wireshark rejects
-		// any other length.
+		// The same with an unsigned action. Wireshark rejects any other length.
 		b = le.AppendUint64(b, epbVerdict|9<<16|verdictXDP<<32|uint64(p.Verdict)<<40)
 		b = le.AppendUint64(b, uint64(p.Verdict)>>24)
 	}
 	return finish(b, start, options)
 }
+
+// Counters is the set of a Statistics' counters that a block has.
+type Counters uint8
+
+const (
+	HasReceived Counters = 1 << iota
+	HasAccepted
+	HasDropped
+	HasOSDropped
+	HasDelivered
+)
 
 // Statistics is an Interface Statistics Block. The counters are cumulative from Start. Every
 // counter in Known is written, even if it is 0.
@@ -235,7 +261,7 @@ type Statistics struct {
 	Accepted  uint64 // isb_filteraccept: packets the filter matched
 	Dropped   uint64 // isb_ifdrop: packets lost for lack of room; readers show this number
 	OSDropped uint64 // isb_osdrop: part of Dropped: packets lost on the way to this program
-	Delivered uint64 // packets that this program received
+	Delivered uint64 // isb_usrdeliv: packets that this program received
 
 	Known    Counters // the counters that are written; 0 = all
 	Comments []string // an opt_comment for each; empty ones are omitted
@@ -244,7 +270,7 @@ type Statistics struct {
 // AppendStatistics appends s as an Interface Statistics Block.
 func AppendStatistics(b []byte, s *Statistics) []byte {
 	start := len(b)
-	b = appendHeader(b, blockStatistics)
+	b = appendHeader(b, TypeStatistics)
 	b = le.AppendUint32(b, s.Interface)
 	b = appendTime(b, s.Time)
 	options := len(b)

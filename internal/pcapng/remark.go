@@ -26,7 +26,7 @@ type Remarks struct {
 	IsReturned bool   // Verdict is the number that a function has returned
 }
 
-// The words of remarks. Each remark is a comment of its own. The value comes after the first part.
+// The words of remarks. A remark is a comment: the word, the value, and for some another word.
 const (
 	setBackWord, setBackEnd = "the wall clock was set back by ", " before this packet"
 	weightWord              = "weight "
@@ -53,44 +53,38 @@ func outletWord(verdict uint32) string {
 	return ""
 }
 
-// append appends a comment for each remark.
 func (r *Remarks) append(b []byte, p *Packet) []byte {
+	var digits [20]byte // of the longest 64-bit number
 	if r.SetBack != 0 {
-		b = appendComment(b, func(b []byte) []byte {
-			return append(append(append(b, setBackWord...), r.SetBack.String()...), setBackEnd...)
-		})
+		b = appendRemark(b, setBackWord, r.SetBack.String(), setBackEnd)
 	}
 	if r.Weight > 1 {
-		b = appendComment(b, func(b []byte) []byte { return strconv.AppendUint(append(b, weightWord...), uint64(r.Weight), 10) })
+		b = appendRemark(b, weightWord, strconv.AppendUint(digits[:0], uint64(r.Weight), 10), "")
 	}
 	if r.TCName != "" {
-		b = appendComment(b, func(b []byte) []byte { return append(append(b, tcWord...), r.TCName...) })
+		b = appendRemark(b, tcWord, r.TCName, "")
 	}
 	if r.IsReturned {
-		b = appendComment(b, func(b []byte) []byte {
-			return strconv.AppendInt(append(b, returnedWord...), int64(int32(p.Verdict)), 10)
-		})
+		b = appendRemark(b, returnedWord, strconv.AppendInt(digits[:0], int64(int32(p.Verdict)), 10), "")
 	}
 	if word := outletWord(p.Verdict); r.Outlet != nil && word != "" {
-		b = appendComment(b, func(b []byte) []byte { return append(append(b, word...), r.Outlet...) })
+		b = appendRemark(b, word, r.Outlet, "")
 	}
 	if r.GSOSize != 0 {
-		b = appendComment(b, func(b []byte) []byte { return strconv.AppendUint(append(b, gsoWord...), uint64(r.GSOSize), 10) })
+		b = appendRemark(b, gsoWord, strconv.AppendUint(digits[:0], uint64(r.GSOSize), 10), "")
 	}
 	if r.RunTime != 0 {
-		b = appendComment(b, func(b []byte) []byte {
-			return append(strconv.AppendUint(append(b, runWord...), uint64(r.RunTime), 10), runEnd...)
-		})
+		b = appendRemark(b, runWord, strconv.AppendUint(digits[:0], uint64(r.RunTime), 10), runEnd)
 	}
-	if r.Reason != nil && len(r.Location) == 0 {
-		b = appendComment(b, func(b []byte) []byte { return append(append(b, reasonWord...), r.Reason...) })
-	} else if r.Reason != nil {
-		b = appendComment(b, func(b []byte) []byte {
-			return append(append(append(append(b, causeWord...), r.Reason...), locationWord...), r.Location...)
-		})
+	switch {
+	case r.Reason == nil:
+	case len(r.Location) == 0:
+		b = appendRemark(b, reasonWord, r.Reason, "")
+	default:
+		b = appendRemark(b, causeWord, r.Reason, locationWord, r.Location...)
 	}
 	if r.Device != nil {
-		b = appendComment(b, func(b []byte) []byte { return append(append(b, deviceWord...), r.Device...) })
+		b = appendRemark(b, deviceWord, r.Device, "")
 	}
 	return b
 }
@@ -100,12 +94,12 @@ func (r *Remarks) isEmpty() bool {
 	return r.SetBack == 0 && r.Weight <= 1 && r.Outlet == nil && r.GSOSize|r.RunTime == 0 && r.Reason == nil && r.Device == nil && r.TCName == "" && !r.IsReturned
 }
 
-// appendComment appends an opt_comment with a short text that is never truncated.
-func appendComment(b []byte, text func([]byte) []byte) []byte {
-	at := len(b)
-	b = text(le.AppendUint32(b, optComment))
-	n := len(b) - at - 4
-	le.PutUint16(b[at+2:], uint16(n))
+// appendRemark appends an opt_comment of these four parts. They are short, so it never truncates
+// them.
+func appendRemark[T string | []byte](b []byte, word string, value T, end string, last ...byte) []byte {
+	n := len(word) + len(value) + len(end) + len(last)
+	b = le.AppendUint32(b, optComment|uint32(n)<<16)
+	b = append(append(append(append(b, word...), value...), end...), last...)
 	return pad(b, n)
 }
 
@@ -113,33 +107,32 @@ func appendComment(b []byte, text func([]byte) []byte) []byte {
 // people add to a packet come after the remarks. For an outlet it returns the verdict that sends
 // the packet there. Outlet, Reason, Location and Device then refer to the comment's bytes.
 func (r *Remarks) parse(comment []byte) (verdict uint32) {
-	if number, ok := bytes.CutPrefix(comment, []byte(weightWord)); ok {
-		if n := parseUint(number); n > 0 && r.Weight == 0 {
-			r.Weight = n
-		}
-	} else if number, ok := bytes.CutPrefix(comment, []byte(gsoWord)); ok && r.GSOSize == 0 {
-		r.GSOSize = parseUint(number)
-	} else if text, ok := bytes.CutPrefix(comment, []byte(runWord)); ok && r.RunTime == 0 {
-		if number, ok := bytes.CutSuffix(text, []byte(runEnd)); ok {
-			r.RunTime = parseUint(number)
-		}
-	} else if text, ok := bytes.CutPrefix(comment, []byte(setBackWord)); ok && r.SetBack == 0 {
-		if text, ok = bytes.CutSuffix(text, []byte(setBackEnd)); ok {
-			back, _ := time.ParseDuration(string(text))
-			r.SetBack = max(back, 0)
-		}
+	if number, ok := between(comment, weightWord, ""); ok && r.Weight == 0 {
+		r.Weight = parseUint(number)
 	}
-	if text, ok := bytes.CutPrefix(comment, []byte(causeWord)); ok && r.Reason == nil {
+	if number, ok := between(comment, gsoWord, ""); ok && r.GSOSize == 0 {
+		r.GSOSize = parseUint(number)
+	}
+	if number, ok := between(comment, runWord, runEnd); ok && r.RunTime == 0 {
+		r.RunTime = parseUint(number)
+	}
+	if text, ok := between(comment, setBackWord, setBackEnd); ok && r.SetBack == 0 {
+		back, _ := time.ParseDuration(string(text))
+		r.SetBack = max(back, 0)
+	}
+	if text, ok := between(comment, causeWord, ""); ok && r.Reason == nil {
 		if at := bytes.LastIndex(text, []byte(locationWord)); at > 0 && isName(text[:at]) && isName(text[at+len(locationWord):]) {
 			r.Reason, r.Location = text[:at], text[at+len(locationWord):]
 		}
-	} else if text, ok := bytes.CutPrefix(comment, []byte(reasonWord)); ok && r.Reason == nil && isName(text) {
+	}
+	if text, ok := between(comment, reasonWord, ""); ok && r.Reason == nil && isName(text) {
 		r.Reason = text
-	} else if text, ok := bytes.CutPrefix(comment, []byte(deviceWord)); ok && r.Device == nil {
+	}
+	if text, ok := between(comment, deviceWord, ""); ok && r.Device == nil {
 		r.Device = text
 	}
 	for v, word := range outletWords {
-		if to, ok := bytes.CutPrefix(comment, []byte(word)); ok && word != "" && r.Outlet == nil {
+		if to, ok := between(comment, word, ""); ok && word != "" && r.Outlet == nil {
 			r.Outlet = to
 			return uint32(v)
 		}
@@ -147,9 +140,17 @@ func (r *Remarks) parse(comment []byte) (verdict uint32) {
 	return 0
 }
 
-// parseReturned reads the remark of a function's number.
+// between returns the part of a comment between a word at its beginning and one at its end.
+func between(comment []byte, word, end string) (value []byte, ok bool) {
+	if value, ok = bytes.CutPrefix(comment, []byte(word)); ok {
+		value, ok = bytes.CutSuffix(value, []byte(end))
+	}
+	return value, ok
+}
+
+// parseReturned reads the remark about the number that a function has returned.
 func parseReturned(comment []byte) (number int32, ok bool) {
-	text, ok := bytes.CutPrefix(comment, []byte(returnedWord))
+	text, ok := between(comment, returnedWord, "")
 	if !ok {
 		return 0, false
 	}
@@ -159,24 +160,14 @@ func parseReturned(comment []byte) (number int32, ok bool) {
 
 // isName reports whether a text can be a reason or a location.
 func isName(text []byte) bool {
-	for _, c := range text {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !bytes.Contains([]byte("_.$ "), []byte{c}) {
-			return false
-		}
-	}
-	return len(text) > 0 && len(text) <= maxCause
+	const characters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.$ "
+	return len(text) > 0 && len(text) <= maxCause && len(bytes.Trim(text, characters)) == 0
 }
 
 // parseUint parses a 32-bit number; 0 = invalid.
 func parseUint(digits []byte) uint32 {
-	n := uint64(0)
-	for _, d := range digits {
-		if d < '0' || d > '9' || n > 1<<32 {
-			return 0
-		}
-		n = 10*n + uint64(d-'0')
-	}
-	if n > 1<<32-1 {
+	n, err := strconv.ParseUint(string(digits), 10, 32)
+	if err != nil {
 		return 0
 	}
 	return uint32(n)

@@ -1,5 +1,18 @@
 package pcapng
 
+// Sizes of a template's blocks, in bytes.
+const (
+	headSize = 28 // before the packet's bytes
+	copySize = 64 // of a packet that Append copies at once
+
+	// The options, opt_endofopt and the second length.
+	withID      = 28
+	withQueue   = 36 // id and queue
+	withVerdict = 52 // id, queue and verdict
+
+	roomSize = headSize + copySize + withVerdict
+)
+
 // A Template has the common values of the packets of one interface, so that most of their blocks
 // are a few stores to fixed offsets.
 type Template struct {
@@ -7,7 +20,7 @@ type Template struct {
 	direction uint32
 	mac       uint64 // the address as `address` loads it from a packet, or noMAC
 	fields    Fields
-	options   int // bytes of the options
+	options   int // withID, withQueue or withVerdict
 }
 
 // NewTemplate returns a template for packets that have an id and, optionally, a queue, or a queue
@@ -30,14 +43,15 @@ func NewTemplate(number uint32, hasQueue, hasVerdict bool, direction uint32, mac
 // address returns the MAC address in the first 6 of 8 bytes.
 func address(b []byte) uint64 { return le.Uint64(b) & broadcast }
 
+// Addresses as returned by `address`: the first octet is the lowest byte.
 const (
 	broadcast = 1<<48 - 1
-	group     = 1       // in the first octet: a multicast address
-	noMAC     = 1 << 48 // larger than any address: the address is unknown
+	group     = 1       // the bit of multicast addresses
+	noMAC     = 1 << 48 // the interface's address is unknown; larger than any address
 )
 
-// flags returns the epb_flags of a packet to an address. A sent packet to a single station is
-// Unicast, even if the station is another one.
+// flags returns the epb_flags of a packet with a destination address. A sent packet to a single
+// station is Unicast, because Promiscuous describes only received packets.
 func (t *Template) flags(to uint64) uint32 {
 	switch {
 	case to == broadcast:
@@ -63,12 +77,6 @@ func (t *Template) flagsOf(data []byte) uint32 {
 	return t.flags(address(to[:]))
 }
 
-const (
-	headSize = 28 // bytes before the packet's bytes
-	copySize = 64 // bytes of a packet that Append copies at once
-	roomSize = headSize + copySize + withVerdict
-)
-
 // Append appends the block of a packet that has no other fields, as most packets. The block equals
 // that of AppendPacket with the same values and the template's. Values that the template's Fields
 // do not have are omitted. It is called for every packet, so it is fast for short ones: it writes
@@ -79,10 +87,10 @@ func (t *Template) Append(b, data []byte, time, id uint64, wireLen, queue, verdi
 	if n < 8 || n > copySize || cap(data) < copySize || cap(b)-start < roomSize {
 		return t.AppendPacket(b, &Packet{Time: time, Data: data, WireLen: wireLen, ID: id, Queue: queue, Verdict: verdict})
 	}
-	kept := (n + 3) &^ 3
+	kept := (n + 3) &^ 3 // with padding
 	total := headSize + kept + t.options
 	to, from := (*[roomSize]byte)(b[start:start+roomSize]), (*[copySize]byte)(data[:copySize])
-	le.PutUint64(to[0:], blockPacket|uint64(total)<<32)
+	le.PutUint64(to[0:], TypePacket|uint64(total)<<32)
 	le.PutUint64(to[8:], t.number|time>>32<<32)
 	le.PutUint64(to[16:], uint64(uint32(time))|uint64(n)<<32)
 	le.PutUint32(to[24:], wireLen)
@@ -116,14 +124,6 @@ func (t *Template) Append(b, data []byte, time, id uint64, wireLen, queue, verdi
 	}
 	return b[:start+total]
 }
-
-// The size in bytes of the options of a template's blocks, including opt_endofopt and the second
-// length.
-const (
-	withID      = 28
-	withQueue   = 36 // id and queue
-	withVerdict = 52 // id, queue and verdict
-)
 
 // AppendPacket appends a packet with more fields. It replaces Interface, Flags and Fields by the
 // template's, except for HasHash.

@@ -21,7 +21,7 @@ func TestVerdictKinds(t *testing.T) {
 		block := AppendPacket(nil, &p)
 		file = append(file, block...)
 		var got Packet
-		if err := ParsePacket(Block{Type: blockPacket, Raw: block}, 0, &got); err != nil {
+		if err := ParsePacket(Block{Type: TypePacket, Raw: block}, 0, &got); err != nil {
 			t.Fatal(err)
 		}
 		if got.Verdict != p.Verdict || got.VerdictKind != p.VerdictKind || got.Fields != p.Fields {

@@ -77,7 +77,7 @@ func (o *Sandbox) Try(do func() error) error {
 
 // Opener opens files that are written later, with the rights of the user that the capture becomes.
 func (o *Sandbox) Opener() *outfile.Opener {
-	opener := &outfile.Opener{Who: o.who(), Checks: os.Geteuid() == 0, Stays: o.user == ""}
+	opener := &outfile.Opener{Who: o.who(), Checks: os.Geteuid() == 0, KeepsUser: o.user == ""}
 	if o.box != nil {
 		opener.As = o.box.As
 	}

@@ -1,0 +1,137 @@
+package file
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/machine"
+)
+
+// A producer encodes packets into a queue, from which another goroutine writes them. It is the part
+// that [Writer] and [File] have in common.
+type producer struct {
+	options Options
+	enc     encoder
+	queue   *queue // nil before beginQueue
+	name    string // the file's name in errors; "" = unknown
+	notice  func(error)
+	direct  capture.Batch // reused by WriteDirect
+}
+
+// prepare makes the encoder for the packets of an input, and returns the file's header.
+func (p *producer) prepare(d *capture.Description) (header []byte) {
+	p.notice = d.Notice
+	p.enc = p.options.Format.kind().open(d, &p.options)
+	return p.enc.header(nil)
+}
+
+// beginQueue starts the queue whose blocks go to out. It gives a notice if a limit below the machine's
+// memory, such as a cgroup's, reduces how many bytes may wait for the file of this name. If the
+// encoder copies the input's blocks, it registers addBlock for those that are not packets.
+func (p *producer) beginQueue(out blockWriter, name string, d *capture.Description) (err error) {
+	p.name = name
+	wanted := maxQueue
+	if d.Stopped != nil { // the input is complete capture files, which can wait
+		wanted = fileQueue
+	}
+	available := machine.AvailableMemory()
+	if p.queue, err = newQueue(out, wanted, func() uint64 { return machine.AvailableMemory().Bytes }); err != nil {
+		return err
+	}
+	if most := p.queue.limitBytes(); most < wanted && !available.IsMachines() {
+		d.Notice(fmt.Errorf("at most %d MiB of packets may wait for %s, a quarter of the available memory, which is %v",
+			most>>20, cmp.Or(name, "the output"), available))
+	}
+	if e, ok := p.enc.(*copyEncoder); ok {
+		e.OnBlocks(func(b Block) { p.addBlock(e, b) })
+	}
+	return nil
+}
+
+// addBlock adds a block of a capture file that is not a packet. If that fails, the next Write
+// returns the error.
+func (p *producer) addBlock(e *copyEncoder, b Block) {
+	for p.queue.failure() == nil && !e.block(p.queue.open, b) {
+		if p.queue.next() != nil {
+			return
+		}
+	}
+}
+
+// endQueue waits until all added packets are written, and gives notices of blocks that the encoder
+// has omitted. It returns the file's error.
+func (p *producer) endQueue() error {
+	if e, ok := p.enc.(lateEncoder); ok && p.queue.failure() == nil {
+		e.finish(p.queue.open)
+	}
+	err := p.queue.end()
+	if e, ok := p.enc.(*copyEncoder); ok {
+		for _, notice := range e.Omitted() {
+			p.notice(notice)
+		}
+	}
+	return err
+}
+
+// Write adds packets. It keeps no references to them and allocates no memory. Once writing to the
+// file has failed, every call returns that error.
+func (p *producer) Write(packets []capture.Packet) error {
+	if err := p.queue.failure(); err != nil {
+		return err
+	}
+	for {
+		n, err := p.enc.packets(p.queue.open, packets)
+		if err != nil {
+			return fmt.Errorf("write packets to %s: %w", cmp.Or(p.name, "the file"), err)
+		}
+		if packets = packets[n:]; len(packets) == 0 {
+			break
+		}
+		if err := p.queue.next(); err != nil {
+			return err
+		}
+	}
+	if p.options.Immediate {
+		return p.queue.flush()
+	}
+	return nil
+}
+
+// Flush starts to write the added packets, and does not wait for it. About twice a second it also
+// makes the goroutine that writes check the file. It returns an error if writing to the file has
+// failed.
+func (p *producer) Flush() error {
+	if err := p.queue.failure(); err != nil {
+		return err
+	}
+	if e, ok := p.enc.(pcapngEncoder); ok {
+		e.describeAdded(p.queue.open)
+	}
+	p.queue.tendIfDue()
+	return p.queue.flush()
+}
+
+// Backlog returns how many bytes were added so far, how many of them were written, and how many may
+// wait. Any goroutine may call it between Begin and End.
+func (p *producer) Backlog() (added, written, limit int64) { return p.queue.backlog() }
+
+// WriteDirect encodes packets directly from the rings: as many as fit into the open chunk. If none
+// fits, or if the format is not pcapng and take is not called, the caller must Write them.
+func (p *producer) WriteDirect(take func(*capture.Encoder, *capture.Batch) int) error {
+	e, ok := p.enc.(pcapngEncoder)
+	if !ok {
+		return nil
+	}
+	if err := p.queue.failure(); err != nil {
+		return err
+	}
+	c := p.queue.open
+	p.direct = capture.Batch{Blocks: c.blocks, Ends: c.packets, Start: c.start}
+	n := take(e.Encoder, &p.direct)
+	c.blocks, c.packets = p.direct.Blocks, p.direct.Ends
+	if n > 0 && p.options.Immediate {
+		return p.queue.flush()
+	}
+	return nil
+}
