@@ -45,3 +45,6 @@ func (n *Name) String() string { return string(*n) }
 func (n *Name) Type() string { return "name" }
 
 func (n *Name) Forget() { *n = "" }
+
+// SocketPath returns the path of a socket in the file system: --serve and read take unix:PATH.
+func SocketPath(address string) (path string, ok bool) { return strings.CutPrefix(address, "unix:") }

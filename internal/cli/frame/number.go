@@ -2,6 +2,7 @@ package frame
 
 import (
 	"fmt"
+	"net/netip"
 	"strconv"
 )
 
@@ -39,4 +40,13 @@ func ShortenMiddle(s string, columns int) string {
 	}
 	kept := (columns - 1) / 2
 	return string(all[:kept]) + "…" + string(all[len(all)-(columns-1-kept):])
+}
+
+// Endpoint formats an address and, unless it is 0, its port, shortened in the middle to this many
+// columns.
+func Endpoint(addr string, port uint16, columns int) string {
+	if a, err := netip.ParseAddr(addr); err == nil && port != 0 {
+		addr = netip.AddrPortFrom(a, port).String()
+	}
+	return ShortenMiddle(addr, columns)
 }

@@ -1,6 +1,17 @@
 package frame
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/xdpcap/xdpcap/internal/escape"
+)
+
+// Say prints a message for the user as one line.
+func Say(out io.Writer, format string, args ...any) {
+	fmt.Fprintf(out, "xdpcap: %s\n", escape.Text(fmt.Sprintf(format, args...)))
+}
 
 // Messages returns a line for each error: what went wrong, and what helps.
 func Messages(err error) (lines []string) {
