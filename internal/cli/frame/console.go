@@ -11,7 +11,8 @@ import (
 
 // A Console prints to a stream whose reader may have stopped. Write waits at most limit until a
 // text is written. While that text is pending, later texts are discarded without a wait, because a
-// full pipe or a stopped terminal must not delay a command or its end. Any goroutine may call Write.
+// full pipe or a stopped terminal must not delay a command or its end. Any goroutine may call
+// Write.
 type Console struct {
 	out   io.Writer
 	limit time.Duration

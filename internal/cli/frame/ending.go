@@ -12,16 +12,17 @@ import (
 // patience is the time without progress after which a repeated signal kills the process.
 const patience = time.Second
 
-// CatchSignals catches the signals to end from now on, until the process exits. Main calls it first.
+// CatchSignals catches the signals to end from now on, until the process exits. Main calls it
+// first.
 //
 // A signal before Begin does not kill the process at once: a capture that has just been started
 // still gets a second to call Begin, and then leaves a file and closing lines.
 //
-// After Begin the first signal ends the context, and the command then detaches and returns. A second
-// signal within a second counts as the first one, because timeout(1) signals its child and then the
-// child's group, and a closed terminal hangs up twice. A later signal kills the process, but only
-// after a second in which the outputs have accepted no byte. So an ending that hangs can be ended,
-// and one that makes progress is not cut short.
+// After Begin the first signal ends the context, and the command then detaches and returns. A
+// second signal within a second counts as the first one, because timeout(1) signals its child and
+// then the child's group, and a closed terminal hangs up twice. A later signal kills the process,
+// but only after a second in which the outputs have accepted no byte. So an ending that hangs can
+// be ended, and one that makes progress is not cut short.
 //
 // Between ReloadOnHangup and its stop, SIGHUP is no signal to end.
 func (p *Process) CatchSignals() {
@@ -55,8 +56,8 @@ func (p *Process) endBySignals() {
 	dieBy(sig.(syscall.Signal))
 }
 
-// nextSignalToEnd waits for a signal to end. It passes over a SIGHUP that requests a reload, or that
-// nohup has made ineffective.
+// nextSignalToEnd waits for a signal to end. It passes over a SIGHUP that requests a reload, or
+// that nohup has made ineffective.
 func (p *Process) nextSignalToEnd() os.Signal {
 	for {
 		if sig := <-p.received; sig != unix.SIGHUP || !p.reload.Load().request() && !p.nohup {

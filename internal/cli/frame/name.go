@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// A Name is the value of a flag that takes a file or an address. It cannot be empty, because a
-// script with an empty variable does not mean that the flag was omitted.
+// A Name is the value of a flag that takes a file or an address. It must not be empty, because in a
+// script that is an unset variable and not an omitted flag.
 type Name string
 
-// A NameList is the values of a flag that takes a name and may be repeated.
+// A NameList is the values of a flag that takes a Name and may be repeated.
 type NameList []string
 
 // Set, String and Type are pflag.Value's.

@@ -50,8 +50,8 @@ func (p *Process) ReloadOnHangup(reload func()) (stop func()) {
 	}
 }
 
-// request makes a SIGHUP request a reload. It returns false if the signal must end the process: r is
-// nil, or the terminal was closed.
+// request makes a SIGHUP request a reload. It returns false if the signal must end the process: r
+// is nil, or the terminal was closed.
 func (r *reloading) request() bool {
 	if r == nil || r.hadTerminal && !r.hasTerminal() {
 		return false
