@@ -5,10 +5,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 )
 
 // printCounts prints the counts so far.
@@ -102,4 +106,31 @@ func (r *captureRun) page(b *bytes.Buffer) *frame.Page {
 	}
 	p.Writer = b
 	return p
+}
+
+// indexOfFile returns the index of the output to which the flags about files apply, a file or a
+// series; negative = there is none.
+func (r *captureRun) indexOfFile() int {
+	return slices.IndexFunc(r.Outputs, func(out outputs.Named) bool {
+		_, is := out.Live.(*file.File)
+		return is && out.Name == r.o.Write
+	})
+}
+
+// writeSeries prints how many files of a series exist, with how many packets from which time.
+func (r *captureRun) writeSeries(all []capture.Accounts) {
+	i := r.indexOfFile()
+	if i < 0 || r.o.Series == nil {
+		return
+	}
+	e, captured := r.Outputs[i].Live.(*file.File).Existing(), all[i].Total().Captured
+	if e.Files == 0 {
+		return
+	}
+	now, gone := time.Now(), ""
+	if n := captured - min(captured, e.Packets); n > 0 {
+		gone = fmt.Sprintf("; %s were in files that are no longer there", frame.Packets(n))
+	}
+	frame.Say(r.text, "%s: %s with %s, %s to %s%s", r.o.Write, frame.Several(e.Files, "file"), frame.Packets(e.Packets),
+		formatPast(e.Since, now), formatPast(now, now), gone)
 }

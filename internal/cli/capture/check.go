@@ -3,14 +3,19 @@ package capture
 import (
 	"errors"
 	"fmt"
+	"io"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/sflow"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -186,6 +191,89 @@ func (o *Options) checkHooks(given func(flag string) bool) error {
 		return errors.New("--trigger slower and --hook: " + noRunTime)
 	case o.recorder.atExit != needNothing && o.session.HookMap == "" && !exits:
 		return fmt.Errorf("--trigger: only packets that leave a program have a %v: add --rx-capture exit", o.recorder.atExit)
+	}
+	return nil
+}
+
+// Words of a filter that mean both directions, and that choose one.
+var bothWays, oneWay = regexp.MustCompile(`\b(host|net|port|portrange)\b`), regexp.MustCompile(`\b(src|dst|inbound|outbound)\b`)
+
+// checkDirection reads -Q, and refuses what sent packets do not have.
+func (o *Options) checkDirection(given func(flag string) bool) (err error) {
+	o.halfSeen = !given("direction") && o.session.HookMap == "" && !o.session.StackDrops && !o.session.Sink && len(o.verdictNames) == 0 &&
+		bothWays.MatchString(o.filter.Text) && !oneWay.MatchString(o.filter.Text)
+	if o.session.Direction, err = capture.ParseDirection(strings.ToLower(o.directionName)); err != nil {
+		return fmt.Errorf("-Q: %w", err)
+	}
+	if o.session.Direction != capture.Out {
+		return nil
+	}
+	if o.sample.verdicts != nil {
+		return fmt.Errorf("-Q out and --sample %s: sent packets have no verdict: say -Q inout for those of received packets", &o.sample)
+	}
+	if o.recorder.atExit != needNothing {
+		return fmt.Errorf("-Q out and --trigger: sent packets have no %v: say -Q inout for those of received packets", o.recorder.atExit)
+	}
+	return nil
+}
+
+// printFilter does what -d asks for.
+func (o *Options) printFilter(out io.Writer) error {
+	return o.filter.PrintFor(out, o.snapLen.Bytes, o.directionName)
+}
+
+// checkSFlow finds mistakes in the flags. given says which flags were set.
+func (c *Options) checkSFlow(given func(flag string) bool) error {
+	o := &c.SFlow
+	isSFlow := func(t outputs.Target) bool { return t.URL != nil && t.URL.Scheme == outputs.SFlowScheme }
+	if !sendsSFlow(c) {
+		return nil
+	}
+	if given("sflow-agent") {
+		if err := o.ReadAgent(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.snapLen.headers:
+		o.Header = sflow.DefaultHeader + int(c.snapLen.payload)
+	case given("snapshot-length"):
+		o.Header = int(c.snapLen.Bytes)
+	case !c.Print && c.Live.Serve == "" && !slices.ContainsFunc(c.Targets, func(t outputs.Target) bool { return !isSFlow(t) }):
+		c.snapLen.Bytes = sflow.DefaultHeader
+	}
+	return nil
+}
+
+// completeReason offers the reasons of this kernel.
+func completeReason(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	names, err := capture.Reasons()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return frame.CompleteList(names...)(cmd, args, word)
+}
+
+// checkStackDrops refuses flags that do not go with --drops.
+func (o *Options) checkStackDrops(given func(flag string) bool) error {
+	if given("reason") && len(o.session.Reasons) == 0 {
+		return errors.New("--reason: the list is empty")
+	}
+	if !o.session.StackDrops {
+		if o.recorder.needsReason {
+			return errors.New("--trigger reason is about packets that the stack throws away: add --drops")
+		}
+		return nil
+	}
+	switch {
+	case given("reason") && given("reason-map"):
+		return errors.New("--reason and --reason-map: --reason keeps no packet that an XDP program drops: omit one of them")
+	case o.sample.verdicts != nil:
+		return fmt.Errorf("--drops and --sample %s: packets that the stack throws away have no verdict", &o.sample)
+	case o.recorder.atExit != needNothing:
+		return fmt.Errorf("--drops and --trigger: packets that the stack throws away have no %v", o.recorder.atExit)
+	case o.session.Stamp.IsCards():
+		return fmt.Errorf("--drops and -j %v: the stack does not know the card's stamps", o.session.Stamp)
 	}
 	return nil
 }

@@ -1,6 +1,9 @@
 package capture
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -170,4 +173,64 @@ func (o *Options) outputFlags() []frame.Flag {
 	return append(flags, frame.ListenFlag(&o.listen),
 		frame.Flag{Name: "json", Value: &o.json, Bare: onStderr, Settings: frame.LetsOut | frame.Wiresharks,
 			Help: "print the report as JSON: one object with the closing counts, to stderr or --json=`file`"})
+}
+
+// sessionOptions are the options of the session that the flags ask for.
+func (o *Options) sessionOptions() capture.Options {
+	s := o.session
+	s.Interfaces, s.Patterns = o.splitInterfaces()
+	s.FilterAtExit = o.filterAt == "exit"
+	s.Filter, s.FilterSets, s.VLANAware = o.filter.Text, o.filter.Sets.Known(), o.filter.VLANAware
+	if o.filter.Program != nil {
+		s.FilterProgram = o.filter.Program.Instructions
+	}
+	s.Fragments, s.VXLANPort = o.filter.Fragments, o.filter.VXLANPort()
+	s.Hash = o.printing.Verbose > 0
+	s.SnapLen, s.HeadersOnly, s.Payload = int(o.snapLen.Bytes), o.snapLen.headers, int(o.snapLen.payload)
+	s.Count = o.Count
+	s.Sample, s.SampleVerdicts, s.Adaptive = o.sample.oneIn, o.sample.verdicts, o.sample.auto
+	s.Promiscuous = o.promiscuity()
+	s.Buffer, s.Immediate = int(o.buffer.Bytes), o.Unbuffer
+	return s
+}
+
+func (o *Options) promiscuity() capture.Promiscuity {
+	switch {
+	case o.promiscuous:
+		return capture.PromiscuousOn
+	case o.notPromiscuous:
+		return capture.PromiscuousOff
+	}
+	return capture.PromiscuousAuto
+}
+
+// transportNames are the values of --transport.
+func transportNames() (names []string) {
+	for _, t := range append(capture.Transports(), capture.TransportAuto) {
+		names = append(names, t.String())
+	}
+	return names
+}
+
+// aboutTransports lists the values of --transport with what tells them apart.
+func aboutTransports() string {
+	var list []string
+	for _, t := range capture.Transports() {
+		list = append(list, fmt.Sprintf("%v (%s)", t, t.About()))
+	}
+	auto := capture.TransportAuto
+	return fmt.Sprintf("%s, or %v (%s)", strings.Join(list, ", "), auto, auto.About())
+}
+
+// longestPackets lists the largest snapshot lengths of the transports; the first is that of the
+// default.
+func longestPackets() (text string) {
+	for i, t := range capture.Transports() {
+		if i == 0 {
+			text = fmt.Sprint(t.MaxSnapLen())
+		} else {
+			text += fmt.Sprintf(", or %d with --transport %v", t.MaxSnapLen(), t)
+		}
+	}
+	return text
 }

@@ -81,7 +81,7 @@ func (r *captureRun) read() (c captureReading, err error) {
 		}
 	}
 	sources := r.session.Sources()
-	own, _ := r.divide(all[0], sources, now)
+	own, _ := r.divide(all[0], sources, false)
 	c.series = seriesOf(sources, r.session.Gone(), own)
 	return c, nil
 }
@@ -186,3 +186,31 @@ func (accountOnly) Write([]capture.Packet) error                         { retur
 func (accountOnly) Forget(int) bool                                      { return true }
 func (accountOnly) Flush() error                                         { return nil }
 func (accountOnly) End(final capture.Accounts) (capture.Accounts, error) { return final, nil }
+
+// clientMetrics are about the clients of --serve. Without --serve they are missing.
+func clientMetrics() (all []metrics.Metric[captureReading]) {
+	for _, m := range []struct {
+		name, help string
+		gauge      bool
+		of         func(*stream.ServerAccount) float64
+	}{
+		{"xdpcap_connected_clients", "Clients that are connected to --serve.", true,
+			func(a *stream.ServerAccount) float64 { return float64(a.Connected) }},
+		{"xdpcap_clients_total", "Connections that --serve has accepted.", false,
+			func(a *stream.ServerAccount) float64 { return float64(a.Clients) }},
+		{"xdpcap_clients_refused_total", "Connections that --serve refused, because it had no room for them, they were of other users, or their TLS handshake failed.", false,
+			func(a *stream.ServerAccount) float64 { return float64(a.Refused) }},
+		{"xdpcap_clients_lost_packets_total", "Packets that all clients of --serve together lost, because they were too slow.", false,
+			func(a *stream.ServerAccount) float64 { return float64(a.Lost) }},
+	} {
+		all = append(all, metrics.Metric[captureReading]{
+			Name: m.name, Help: m.help, Gauge: m.gauge,
+			Values: func(c captureReading, send metrics.SendValue) {
+				if c.clients != nil {
+					send(m.of(c.clients))
+				}
+			},
+		})
+	}
+	return all
+}

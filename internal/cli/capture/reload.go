@@ -87,7 +87,7 @@ func (r *captureRun) writeFilters(accounts capture.Accounts) {
 		return
 	}
 	sources := r.session.Sources()
-	own, past := r.divide(accounts, sources, r.form())
+	own, past := r.divide(accounts, sources, r.accounts != nil)
 	var filters []string // in the order in which they came
 	sums := make(map[string]*capture.Account)
 	order := slices.Clone(sources)

@@ -16,7 +16,9 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/status"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // programWords are the words for a traced program, by where it runs.
@@ -145,8 +147,8 @@ const liveInterval = time.Second
 // that is done by a goroutine of its own, so that packets never wait for somebody to read stderr.
 type reporter struct {
 	*captureRun
-	bar     *status.Bar // nil: no status
-	clients *notices    // that were told of
+	bar     *bar     // nil = the progress is not shown
+	clients *notices // about clients
 
 	stop, finished chan struct{}
 }
@@ -202,28 +204,32 @@ func (r *reporter) report(asked <-chan os.Signal) {
 	for {
 		select {
 		case <-r.stop:
-			r.bar.Around(func() {
+			r.bar.around(func() {
 				for len(r.notices.come) > 0 {
 					r.note(<-r.notices.come)
 				}
 			})
 			return
 		case <-asked:
-			r.bar.Around(r.printCounts)
+			r.bar.around(r.printCounts)
 		case err := <-r.notices.come:
-			r.bar.Around(func() { r.note(err) })
+			r.bar.around(func() { r.note(err) })
 		case <-look.C:
 			if err := r.companions.follow(); err != nil {
-				r.bar.Around(func() { r.note(err) })
+				r.bar.around(func() { r.note(err) })
 			}
 			now, _ := r.connections()
 			if text := now.since(known); text != "" {
-				r.bar.Around(func() { r.tellOfClients(text) })
+				r.bar.around(func() {
+					if text, ok := r.clients.fold(text); ok {
+						frame.Say(r.text, "%s", text)
+					}
+				})
 			}
 			known = now
 		case <-tick:
-			if s, err := r.status(); err == nil {
-				r.bar.Show(s)
+			if p, err := r.progressSoFar(); err == nil {
+				r.bar.show(p)
 			}
 		}
 	}
@@ -246,4 +252,30 @@ func (r *reporter) note(err error) {
 	if told, ok := r.notices.fold(text); ok {
 		frame.Say(out, "%s", told)
 	}
+}
+
+// endsAtSize announces the size of all files at which the capture ends; "" = it does not end at a
+// size, because --max-bytes is missing, or a ring of files removes the oldest file instead.
+func (o *Options) endsAtSize() string {
+	limits, ring := o.Series, "-C and -W, or -b files:N,"
+	if o.recorder.size.Bytes > 0 {
+		limits, ring = &o.recorder.limits, "-W N"
+	}
+	if limits == nil || limits.MaxBytes == 0 || limits.Keep > 0 {
+		return ""
+	}
+	return fmt.Sprintf("ends when all files together have %s (--max-bytes); with %s it would remove the oldest instead", machine.Amount(limits.MaxBytes), ring)
+}
+
+// armed announces what the recorder keeps, and the triggers at which it writes.
+func (r *captureRun) armed() string {
+	keeps := machine.Amount(r.o.recorder.size.Bytes)
+	if ahead := r.o.recorder.ahead; ahead > 0 {
+		keeps = fmt.Sprintf("%v, at most %s,", ahead, keeps)
+	}
+	text := fmt.Sprintf("recorder: keeps the last %s of packets in memory, and writes %s", keeps, escape.Text(outputs.RecordingNames(r.o.Write)))
+	if len(r.o.recorder.words) == 0 {
+		return text + " on SIGUSR2"
+	}
+	return text + fmt.Sprintf(" at: %s; or on SIGUSR2", escape.Text(strings.Join(r.o.recorder.words, ", ")))
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/cli/status"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/privilege"
@@ -257,12 +256,11 @@ func (r *captureRun) takesTurns() bool {
 // reporter makes the reporter.
 func (r *captureRun) reporter() *reporter {
 	rep := &reporter{captureRun: r, clients: newNotices()}
-	if r.hasStatus() {
-		rep.bar = status.New(r.o.Process.Stderr.File(), r.o.Process.Stderr)
-		rep.bar.Begin(r.started)
+	if r.showsProgress() {
+		rep.bar = newBar(r.o.Process.Stderr, r.started)
 	}
 	if r.Finished != nil {
-		r.Finished.Around = rep.bar.Around
+		r.Finished.Around = rep.bar.around
 	}
 	return rep
 }

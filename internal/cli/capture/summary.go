@@ -101,7 +101,7 @@ func (r *captureRun) printSummary(all []capture.Accounts, failed error) error {
 		s.Transport = r.session.Options().Transport.String()
 		sources := r.session.Sources()
 		clocks, gone := r.session.CardClocks(), r.session.Gone()
-		own, past := r.divide(accounts, sources, r.form())
+		own, past := r.divide(accounts, sources, r.accounts != nil)
 		if past.Sources > 0 {
 			s.Earlier = &past
 		}
