@@ -52,8 +52,8 @@ func (b *bar) show(now *progress) {
 	b.out.Write(b.screen.Redraw(text.Bytes())) // an error: stderr has no reader
 }
 
-// around calls print, which prints to the terminal, after it has removed the bar. The next show draws
-// it below.
+// around calls print, which prints to the terminal, after it has removed the bar. The next show
+// draws it below.
 func (b *bar) around(print func()) {
 	if b == nil {
 		print()

@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
 
-// A captureReading is the answer to a scrape of a capture.
+// A captureReading has the numbers of a capture for one scrape.
 type captureReading struct {
 	series   []sourceSeries
 	fileSize int64                 // bytes of all files that are there; -1 = there is no file
@@ -25,9 +25,9 @@ type sourceSeries struct {
 	capture.Account
 }
 
-// seriesOf returns the accounts of the sources. Those with the same labels are added up, because an
-// interface may have gone and come again. If all sources with the same labels have gone, they are
-// omitted.
+// seriesOf returns the accounts of the sources by their labels. The accounts of sources with the
+// same labels are added up: an interface may have been removed and created again. Labels whose
+// sources have all gone are omitted. gone has the indexes of the sources that have gone.
 func seriesOf(sources []capture.Source, gone []int, accounts capture.Accounts) (all []sourceSeries) {
 	indices := make(map[[4]string]int)
 	left := make(map[int]bool)
@@ -59,7 +59,7 @@ func labelsOf(src *capture.Source) [4]string {
 	return [...]string{src.Name, src.Hook.String(), src.Target.Name, programNumber(src.Target)}
 }
 
-// read is called by scrapes while the session runs, and while it ends.
+// read reads the numbers for a scrape. It is called while the session runs, and while it ends.
 func (r *captureRun) read() (c captureReading, err error) {
 	c.fileSize = -1
 	for _, d := range r.Opened {
@@ -86,8 +86,8 @@ func (r *captureRun) read() (c captureReading, err error) {
 	return c, nil
 }
 
-// Metrics has a counter for each number of an account, labelled by its source, and metrics
-// about the whole capture.
+// Metrics returns the metrics of a capture: for each source the numbers of its account, and metrics
+// of the whole capture, its outputs and its clients.
 func Metrics(transport capture.Transport, started time.Time) metrics.Set[captureReading] {
 	var m metrics.Set[captureReading]
 	for _, number := range []struct {
@@ -146,7 +146,7 @@ func Metrics(transport capture.Transport, started time.Time) metrics.Set[capture
 	return m
 }
 
-// outputMetrics are about each of several outputs.
+// outputMetrics returns the metrics of each of several outputs.
 func outputMetrics() (all []metrics.Metric[captureReading]) {
 	for _, number := range []struct {
 		name, help string
@@ -170,7 +170,7 @@ func outputMetrics() (all []metrics.Metric[captureReading]) {
 	return all
 }
 
-// programNumber is empty where no program is traced.
+// programNumber formats the id of a traced program; "" if none is traced.
 func programNumber(p capture.Program) string {
 	if p.ID == 0 {
 		return ""
@@ -178,7 +178,7 @@ func programNumber(p capture.Program) string {
 	return fmt.Sprint(p.ID)
 }
 
-// accountOnly is an output that takes every packet and keeps none.
+// accountOnly is the output of --account, which discards every packet.
 type accountOnly struct{}
 
 func (accountOnly) Begin(capture.Description) error                      { return nil }
@@ -187,7 +187,7 @@ func (accountOnly) Forget(int) bool                                      { retur
 func (accountOnly) Flush() error                                         { return nil }
 func (accountOnly) End(final capture.Accounts) (capture.Accounts, error) { return final, nil }
 
-// clientMetrics are about the clients of --serve. Without --serve they are missing.
+// clientMetrics returns the metrics of the clients of --serve. Without --serve they have no values.
 func clientMetrics() (all []metrics.Metric[captureReading]) {
 	for _, m := range []struct {
 		name, help string

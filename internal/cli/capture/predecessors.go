@@ -7,8 +7,8 @@ import (
 )
 
 // When the outputs have forgotten a source, another source gets its index, and its account begins
-// with the counts of all earlier sources with that index. predecessors has these counts. It is empty
-// unless interfaces come and go, or the filter changes.
+// with the counts of all earlier sources with that index. predecessors has these counts. It is
+// empty unless interfaces come and go, or the filter changes.
 type predecessors struct {
 	mu  sync.Mutex
 	all []predecessor // by index
@@ -21,8 +21,8 @@ type predecessor struct {
 	before, after forms  // the sum of their counts, without the last of them and with it
 }
 
-// forms are an account as accountsNow reports it, and as it is at the end. They differ if a recorder
-// still has to decide about packets.
+// forms are an account as accountsNow reports it, and as it is at the end. They differ if a
+// recorder still has to decide about packets.
 type forms struct{ now, end capture.Account }
 
 func (f *forms) of(atEnd bool) capture.Account {

@@ -112,8 +112,8 @@ func joinParts(p *frame.Page, separator string, parts []part) string {
 	return strings.Join(texts, separator)
 }
 
-// write prints the two lines. rates are the packets per second of the last seconds, the newest last,
-// and bits the bits of the last second.
+// write prints the two lines. rates are the packets per second of the last seconds, the newest
+// last, and bits the bits of the last second.
 func (s *progress) write(p *frame.Page, rates []float64, bits float64) {
 	const fewestBars, mostBars, trend = 5, 30, 5 // trend: the index of its part
 	rate := 0.0
@@ -201,8 +201,8 @@ func formatPast(t, now time.Time) string {
 	return t.Format("2006-01-02 15:04")
 }
 
-// untilLimits formats the time until a duration ends, and the share of a number of packets, which the
-// user has given by the flag counted ("" = -c). A limit of 0 is none.
+// untilLimits formats the time until a duration ends, and the share of a number of packets, which
+// the user has given by the flag counted ("" = -c). A limit of 0 is none.
 func untilLimits(elapsed, duration time.Duration, captured, count uint64, counted string) string {
 	var limits []string
 	if duration > 0 {
