@@ -88,86 +88,64 @@ func (r *captureRun) read() (c captureReading, err error) {
 
 // Metrics returns the metrics of a capture: for each source the numbers of its account, and metrics
 // of the whole capture, its outputs and its clients.
-func Metrics(transport capture.Transport, started time.Time) metrics.Set[captureReading] {
-	var m metrics.Set[captureReading]
-	for _, number := range []struct {
-		name, help string
-		of         func(capture.Account) uint64
-	}{
-		{"seen_packets", "Packets that reached the hook.", func(a capture.Account) uint64 { return a.Seen }},
-		{"filtered_out_packets", "Packets that the filter did not match.", func(a capture.Account) uint64 { return a.FilteredOut }},
-		{"undecided_packets", "Those of the packets filtered out that could not be decided: later fragments of which --fragments has not seen the first one, and packets at the entry of an XDP program whose exit was not seen.", func(a capture.Account) uint64 { return a.Undecided }},
-		{"not_sampled_packets", "Packets that sampling passed over, or that came after -c was reached.", func(a capture.Account) uint64 { return a.NotSampled }},
-		{"not_recorded_packets", "Packets that a recorder had in memory and overwrote before it wrote them.", func(a capture.Account) uint64 { return a.NotRecorded }},
-		{"lost_packets", "Packets that found their ring full, or that the output did not take.", func(a capture.Account) uint64 { return a.Lost }},
-		{"not_taken_packets", "Those of the lost packets that the output did not take.", func(a capture.Account) uint64 { return a.NotTaken }},
-		{"invalid_packets", "Packets whose record arrived damaged.", func(a capture.Account) uint64 { return a.Invalid }},
-		{"passed_by_packets", "Packets, at least, that the interface has counted and that did not pass the hook. They are in no other number.", func(a capture.Account) uint64 { return a.PassedBy }},
-		{"captured_packets", "Packets that were captured.", func(a capture.Account) uint64 { return a.Captured }},
-		{"captured_bytes", "Bytes of the captured packets, after -s.", func(a capture.Account) uint64 { return a.Bytes }},
-	} {
-		m.All = append(m.All, metrics.Metric[captureReading]{
-			Name:   "xdpcap_" + number.name + "_total",
-			Help:   number.help,
-			Labels: []string{"interface", "hook", "program", "program_id"},
-			Values: func(c captureReading, send metrics.SendValue) {
-				for _, s := range c.series {
-					send(float64(number.of(s.Account)), s.labels[:]...)
-				}
-			},
+func Metrics(transport capture.Transport, started time.Time) (m metrics.Set[captureReading]) {
+	account := func(name, help string, of func(capture.Account) uint64) {
+		m.Count("xdpcap_"+name+"_total", help, []string{"interface", "hook", "program", "program_id"}, func(c captureReading, send metrics.SendValue) {
+			for _, s := range c.series {
+				send(float64(of(s.Account)), s.labels[:]...)
+			}
 		})
 	}
-	m.All = append(m.All,
-		metrics.Metric[captureReading]{
-			Name:  "xdpcap_output_file_bytes",
-			Help:  "Size in bytes of the file that packets are written to, or of all files of a rotation that still exist; missing without a file.",
-			Gauge: true,
-			Values: func(c captureReading, send metrics.SendValue) {
-				if c.fileSize >= 0 {
-					send(float64(c.fileSize))
-				}
-			},
-		},
-		metrics.Metric[captureReading]{
-			Name:   "xdpcap_capture_start_time_seconds",
-			Help:   "When the capture began, in seconds since the Unix epoch.",
-			Gauge:  true,
-			Values: func(_ captureReading, send metrics.SendValue) { send(float64(started.UnixNano()) / 1e9) },
-		},
-		metrics.Metric[captureReading]{
-			Name:   "xdpcap_capture_info",
-			Help:   "How packets come from the kernel; the value is always 1.",
-			Gauge:  true,
-			Labels: []string{"transport"},
-			Values: func(_ captureReading, send metrics.SendValue) { send(1, transport.String()) },
-		})
-	m.All = append(m.All, outputMetrics()...)
-	m.All = append(m.All, clientMetrics()...)
-	return m
-}
+	account("seen_packets", "Packets that reached the hook.", func(a capture.Account) uint64 { return a.Seen })
+	account("filtered_out_packets", "Packets that the filter did not match.", func(a capture.Account) uint64 { return a.FilteredOut })
+	account("undecided_packets", "Those of the packets filtered out that could not be decided: later fragments of which --fragments has not seen the first one, and packets at the entry of an XDP program whose exit was not seen.", func(a capture.Account) uint64 { return a.Undecided })
+	account("not_sampled_packets", "Packets that sampling passed over, or that came after -c was reached.", func(a capture.Account) uint64 { return a.NotSampled })
+	account("not_recorded_packets", "Packets that a recorder had in memory and overwrote before it wrote them.", func(a capture.Account) uint64 { return a.NotRecorded })
+	account("lost_packets", "Packets that found their ring full, or that the output did not take.", func(a capture.Account) uint64 { return a.Lost })
+	account("not_taken_packets", "Those of the lost packets that the output did not take.", func(a capture.Account) uint64 { return a.NotTaken })
+	account("invalid_packets", "Packets whose record arrived damaged.", func(a capture.Account) uint64 { return a.Invalid })
+	account("passed_by_packets", "Packets, at least, that the interface has counted and that did not pass the hook. They are in no other number.", func(a capture.Account) uint64 { return a.PassedBy })
+	account("captured_packets", "Packets that were captured.", func(a capture.Account) uint64 { return a.Captured })
+	account("captured_bytes", "Bytes of the captured packets, after -s.", func(a capture.Account) uint64 { return a.Bytes })
 
-// outputMetrics returns the metrics of each of several outputs.
-func outputMetrics() (all []metrics.Metric[captureReading]) {
-	for _, number := range []struct {
-		name, help string
-		of         func(*outputs.Summary) uint64
-	}{
-		{"captured_packets", "Packets that each of several outputs has taken.", func(s *outputs.Summary) uint64 { return s.Captured }},
-		{"captured_bytes", "Bytes of the packets that each of several outputs has taken, after -s.", func(s *outputs.Summary) uint64 { return s.Bytes }},
-		{"not_taken_packets", "Packets that each of several outputs did not take.", func(s *outputs.Summary) uint64 { return s.NotTaken }},
-	} {
-		all = append(all, metrics.Metric[captureReading]{
-			Name:   "xdpcap_output_" + number.name + "_total",
-			Help:   number.help,
-			Labels: []string{"output"},
-			Values: func(c captureReading, send metrics.SendValue) {
-				for i := range c.outputs {
-					send(float64(number.of(&c.outputs[i])), c.outputs[i].Output)
-				}
-			},
+	gauge := func(name, help string, labels []string, values func(captureReading, metrics.SendValue)) {
+		m.All = append(m.All, metrics.Metric[captureReading]{Name: "xdpcap_" + name, Help: help, Gauge: true, Labels: labels, Values: values})
+	}
+	gauge("output_file_bytes", "Size in bytes of the file that packets are written to, or of all files of a rotation that still exist; missing without a file.", nil, func(c captureReading, send metrics.SendValue) {
+		if c.fileSize >= 0 {
+			send(float64(c.fileSize))
+		}
+	})
+	gauge("capture_start_time_seconds", "When the capture began, in seconds since the Unix epoch.", nil, func(_ captureReading, send metrics.SendValue) {
+		send(float64(started.UnixNano()) / 1e9)
+	})
+	gauge("capture_info", "How packets come from the kernel; the value is always 1.", []string{"transport"}, func(_ captureReading, send metrics.SendValue) {
+		send(1, transport.String())
+	})
+
+	output := func(name, help string, of func(*outputs.Summary) uint64) {
+		m.Count("xdpcap_output_"+name+"_total", help, []string{"output"}, func(c captureReading, send metrics.SendValue) {
+			for i := range c.outputs {
+				send(float64(of(&c.outputs[i])), c.outputs[i].Output)
+			}
 		})
 	}
-	return all
+	output("captured_packets", "Packets that each of several outputs has taken.", func(s *outputs.Summary) uint64 { return s.Captured })
+	output("captured_bytes", "Bytes of the packets that each of several outputs has taken, after -s.", func(s *outputs.Summary) uint64 { return s.Bytes })
+	output("not_taken_packets", "Packets that each of several outputs did not take.", func(s *outputs.Summary) uint64 { return s.NotTaken })
+
+	clients := func(of func(*stream.ServerAccount) uint64) func(captureReading, metrics.SendValue) {
+		return func(c captureReading, send metrics.SendValue) {
+			if c.clients != nil { // with --serve
+				send(float64(of(c.clients)))
+			}
+		}
+	}
+	gauge("connected_clients", "Clients that are connected to --serve.", nil, clients(func(a *stream.ServerAccount) uint64 { return uint64(a.Connected) }))
+	m.Count("xdpcap_clients_total", "Connections that --serve has accepted.", nil, clients(func(a *stream.ServerAccount) uint64 { return a.Clients }))
+	m.Count("xdpcap_clients_refused_total", "Connections that --serve refused, because it had no room for them, they were of other users, or their TLS handshake failed.", nil, clients(func(a *stream.ServerAccount) uint64 { return a.Refused }))
+	m.Count("xdpcap_clients_lost_packets_total", "Packets that all clients of --serve together lost, because they were too slow.", nil, clients(func(a *stream.ServerAccount) uint64 { return a.Lost }))
+	return m
 }
 
 // programNumber formats the id of a traced program; "" if none is traced.
@@ -186,31 +164,3 @@ func (accountOnly) Write([]capture.Packet) error                         { retur
 func (accountOnly) Forget(int) bool                                      { return true }
 func (accountOnly) Flush() error                                         { return nil }
 func (accountOnly) End(final capture.Accounts) (capture.Accounts, error) { return final, nil }
-
-// clientMetrics returns the metrics of the clients of --serve. Without --serve they have no values.
-func clientMetrics() (all []metrics.Metric[captureReading]) {
-	for _, m := range []struct {
-		name, help string
-		gauge      bool
-		of         func(*stream.ServerAccount) float64
-	}{
-		{"xdpcap_connected_clients", "Clients that are connected to --serve.", true,
-			func(a *stream.ServerAccount) float64 { return float64(a.Connected) }},
-		{"xdpcap_clients_total", "Connections that --serve has accepted.", false,
-			func(a *stream.ServerAccount) float64 { return float64(a.Clients) }},
-		{"xdpcap_clients_refused_total", "Connections that --serve refused, because it had no room for them, they were of other users, or their TLS handshake failed.", false,
-			func(a *stream.ServerAccount) float64 { return float64(a.Refused) }},
-		{"xdpcap_clients_lost_packets_total", "Packets that all clients of --serve together lost, because they were too slow.", false,
-			func(a *stream.ServerAccount) float64 { return float64(a.Lost) }},
-	} {
-		all = append(all, metrics.Metric[captureReading]{
-			Name: m.name, Help: m.help, Gauge: m.gauge,
-			Values: func(c captureReading, send metrics.SendValue) {
-				if c.clients != nil {
-					send(m.of(c.clients))
-				}
-			},
-		})
-	}
-	return all
-}
