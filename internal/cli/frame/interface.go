@@ -150,11 +150,3 @@ func (all Interfaces) Want(ifi *xdp.Interface) bool {
 		return (matches || name == AnyInterface) && isOfAny(*ifi)
 	})
 }
-
-// OrDash is the table's cell for a word that may be missing: a dash.
-func OrDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}

@@ -3,6 +3,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/netip"
@@ -152,12 +153,12 @@ func writeInterfaces(out io.Writer, ifis []xdp.Interface, addresses map[int][]ne
 		mode, name, id := "-", "-", "-"
 		if len(ifi.Programs) > 0 {
 			p := ifi.Programs[0]
-			mode, name, id = ifi.Mode.String(), frame.OrDash(p.Name), strconv.FormatUint(uint64(p.ID), 10)
+			mode, name, id = ifi.Mode.String(), cmp.Or(p.Name, "-"), strconv.FormatUint(uint64(p.ID), 10)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s%s\n", escape.Text(ifi.Name), frame.OrDash(ifi.Driver), ifi.MTU, state, mode, name, id,
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s%s\n", escape.Text(ifi.Name), cmp.Or(ifi.Driver, "-"), ifi.MTU, state, mode, name, id,
 			podOf(ifi), distinct(addresses[ifi.Index]))
 		for _, p := range components(ifi) {
-			fmt.Fprintf(t, "\t\t\t\t\t  %s\t%d\t\n", frame.OrDash(p.Name), p.ID)
+			fmt.Fprintf(t, "\t\t\t\t\t  %s\t%d\t\n", cmp.Or(p.Name, "-"), p.ID)
 		}
 	}
 	return t.Flush()
@@ -171,5 +172,5 @@ func distinct(addresses []netip.Prefix) string {
 			all = append(all, a.String())
 		}
 	}
-	return frame.OrDash(strings.Join(all, " "))
+	return cmp.Or(strings.Join(all, " "), "-")
 }

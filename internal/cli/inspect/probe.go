@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -233,8 +234,8 @@ func writeProbeKernel(t *probeTable, k support.Kernel) {
 
 func writeProbePrivileges(t *probeTable, p support.Privileges) {
 	t.section("privileges")
-	t.fact("capabilities held", orNone(strings.Join(p.Held, " ")))
-	t.fact("missing", orNone(strings.Join(p.Missing, " ")))
+	t.fact("capabilities held", cmp.Or(strings.Join(p.Held, " "), "none"))
+	t.fact("missing", cmp.Or(strings.Join(p.Missing, " "), "none"))
 	memlock := "no limit"
 	if p.Memlock != nil {
 		memlock = fmt.Sprintf("%d KiB", *p.Memlock>>10)
@@ -257,7 +258,7 @@ func writeProbePrivileges(t *probeTable, p support.Privileges) {
 
 func writeProbeInterface(t *probeTable, ifi *support.Interface) {
 	t.section("interface " + escape.Text(ifi.Name))
-	t.fact("driver", frame.OrDash(ifi.Driver))
+	t.fact("driver", cmp.Or(ifi.Driver, "-"))
 	t.check("native XDP", ifi.Native)
 	t.fact("MTU", fmt.Sprint(ifi.MTU))
 	t.check("frags", ifi.Frags)
@@ -273,7 +274,7 @@ func writeProbeInterface(t *probeTable, ifi *support.Interface) {
 		queues = fmt.Sprint(ifi.Queues)
 	}
 	t.fact("rx queues", queues)
-	kfuncs := orNone(strings.Join(ifi.Kfuncs, " "))
+	kfuncs := cmp.Or(strings.Join(ifi.Kfuncs, " "), "none")
 	if ifi.Kfuncs == nil {
 		kfuncs = "unknown; the kernel reports this since 6.7"
 	}
@@ -287,15 +288,8 @@ func writeProbeInterface(t *probeTable, ifi *support.Interface) {
 		t.fact("program", "none")
 		return
 	}
-	t.fact("program", fmt.Sprintf("%s (id %d), %s", frame.OrDash(ifi.Program.Name), ifi.Program.ID, ifi.Program.Mode))
+	t.fact("program", fmt.Sprintf("%s (id %d), %s", cmp.Or(ifi.Program.Name, "-"), ifi.Program.ID, ifi.Program.Mode))
 	t.check("traceable", ifi.Program.Traceable)
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }
 
 func onOff(on *bool, note string) string {
