@@ -13,8 +13,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/message"
 )
 
-// execute runs a command line. Flags may be abbreviated, as getopt_long(3) and so tcpdump allow:
-// --dur means --duration, because no other flag begins like that.
+// execute runs a command line. Flags may be abbreviated, as in getopt_long(3): --dur is --duration,
+// because no other flag begins like that. cobra cannot do that: an abbreviation is an error of its
+// parser, after which the arguments are corrected and parsed again.
 func execute(p *frame.Process, files settingsFiles, args []string) (*cobra.Command, error) {
 	for {
 		root := newRoot(p, files)
@@ -31,52 +32,48 @@ func execute(p *frame.Process, files settingsFiles, args []string) (*cobra.Comma
 	}
 }
 
-// checkDashes refuses a flag's long name behind one dash, whose letters would be taken for flags:
-// -version for -v -e -r sion.
+// checkDashes refuses a flag's long name after a single dash, which pflag would read as several
+// flags: -version as -v -e -r sion.
 func checkDashes(root *cobra.Command, args []string) error {
 	root.InitDefaultHelpFlag()
 	root.InitDefaultVersionFlag()
 	for _, arg := range args {
-		name, dashed := strings.CutPrefix(arg, "-")
-		if name == "-" {
+		if arg == "--" {
 			break
 		}
+		name, hasDash := strings.CutPrefix(arg, "-")
 		name, _, _ = strings.Cut(name, "=")
-		if f := root.Flags().Lookup(name); dashed && len(name) > 2 && f != nil && !f.Hidden {
+		if f := root.Flags().Lookup(name); hasDash && len(name) > 2 && f != nil && !f.Hidden {
 			return fmt.Errorf("%s: did you mean --%s?", arg, name)
 		}
 	}
 	return nil
 }
 
-// An abbreviation is the error that only the beginning of a flag's name was given.
-type abbreviation struct{ given, whole string }
+// An abbreviation is the error that only a unique prefix of a flag's name was given.
+type abbreviation struct{ given, whole string } // without dashes
 
 func (a *abbreviation) Error() string {
 	return fmt.Sprintf("unknown flag: --%s: did you mean --%s?", a.given, a.whole)
 }
 
-// expand writes the flag in full. It returns false if the arguments do not have it.
+// expand replaces the abbreviation in the arguments by the whole name. It returns false if they do
+// not have it.
 func (a *abbreviation) expand(args []string) (found bool) {
 	for i, arg := range args {
 		if arg == "--" {
 			break
 		}
-		name, value, has := strings.Cut(arg, "=")
-		if name != "--"+a.given {
-			continue
-		}
-		args[i], found = "--"+a.whole, true
-		if has {
-			args[i] += "=" + value
+		if name, _, _ := strings.Cut(arg, "="); name == "--"+a.given {
+			args[i], found = "--"+a.whole+strings.TrimPrefix(arg, name), true
 		}
 	}
 	return found
 }
 
 // unknownFlag explains an error about an unknown flag of a command. If the flag abbreviates a known
-// one, the error becomes an *abbreviation. If it resembles one, or other commands have it, the
-// error gets a hint. Else it stays.
+// one, the result is an *abbreviation. If it resembles one, or other commands have it, the error
+// gets a hint. Any other error is returned unchanged.
 func unknownFlag(err error, cmd *cobra.Command) error {
 	unknown := (*pflag.NotExistError)(nil)
 	if !errors.As(err, &unknown) {

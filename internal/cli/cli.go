@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/inspect"
 	"github.com/xdpcap/xdpcap/internal/cli/read"
 	"github.com/xdpcap/xdpcap/internal/cli/top"
+	"github.com/xdpcap/xdpcap/internal/machine"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
@@ -66,10 +68,10 @@ func NewRoot() *cobra.Command {
 	return newRoot(frame.NewProcess(os.Stdout, os.Stderr), machineFiles)
 }
 
-// machineFiles are where settings are, besides those of the user.
+// machineFiles is the default of the files with settings.
 var machineFiles = settingsFiles{Machine: "/etc/xdpcap.conf"}
 
-// newRoot returns the capture as NewRoot does, for a process, with settings from these files.
+// newRoot is NewRoot for a process, with settings from these files.
 func newRoot(p *frame.Process, files settingsFiles) *cobra.Command {
 	set := &settings{Process: p, Files: files}
 	var o capture.Options
@@ -120,4 +122,31 @@ func newRoot(p *frame.Process, files settingsFiles) *cobra.Command {
 		return capture.Run(&o, cmd, err)
 	})
 	return cmd
+}
+
+// limitHeap sets Go's soft limit of memory to half of the available memory. The other half is for
+// the rings and the queues of files, which are not in Go's heap.
+func limitHeap() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(int64(machine.AvailableMemory().Bytes / 2))
+	}
+}
+
+// waitingThreads is the number of threads that a command has besides those that run Go code. They
+// wait in system calls, such as for a file that stalls, or belong to Go's runtime.
+const waitingThreads = 10
+
+// limitThreads limits how many threads run Go code to those that are available, because Go ends a
+// process that gets no thread, and prints the stacks of all goroutines. It returns an error if too
+// few threads are available.
+func limitThreads() error {
+	can := machine.AvailableTasks()
+	if can.Number <= waitingThreads {
+		return fmt.Errorf("%d threads are needed, but there can only be %v: raise pids.max, which is TasksMax= of a systemd unit and --pids-limit of a container",
+			waitingThreads+1, can)
+	}
+	if most := can.Number - waitingThreads; most < uint64(runtime.GOMAXPROCS(0)) {
+		runtime.GOMAXPROCS(int(most))
+	}
+	return nil
 }

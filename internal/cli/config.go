@@ -33,13 +33,13 @@ Root ignores a file that belongs to another user, or that others may write. --no
 and in a file in /etc. A binary that has capabilities which its caller lacks reads only
 /etc/xdpcap.conf.`
 
-// settings are where flags are set besides on the command line, and the commands that have them.
+// settings applies and prints settings: values of flags in files and in the environment.
 type settings struct {
 	Process *frame.Process
 	Files   settingsFiles
 }
 
-// New returns the command.
+// newConfig returns the command config.
 func (s *settings) newConfig() *cobra.Command {
 	return &cobra.Command{
 		Use:     "config",
@@ -52,7 +52,7 @@ func (s *settings) newConfig() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s.tellUntrusted(cmd, notices)
+			s.print(cmd, notices)
 			return s.write(cmd, all)
 		},
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// settableFlags returns the flags that can be set: those of all commands, but no other tool's. The
-// exceptions of several commands hold together.
+// settableFlags returns the flags of all commands that can be set in files and in the environment,
+// without those of other tools. If several commands have a flag, its exceptions are united.
 func settableFlags(root *cobra.Command) map[string]frame.Settings {
 	flags := make(map[string]frame.Settings)
 	for _, c := range commandsOf(root) {
@@ -25,7 +25,7 @@ func settableFlags(root *cobra.Command) map[string]frame.Settings {
 	return flags
 }
 
-// commandsOf returns the capture, which is the command without a name, and then all others.
+// commandsOf returns the capture, which is the root, and then all other commands.
 func commandsOf(root *cobra.Command) []*cobra.Command {
 	return append([]*cobra.Command{root}, root.Commands()...)
 }
@@ -34,20 +34,21 @@ func settable(f *pflag.Flag) bool {
 	return f != nil && f.Annotations[frame.GroupKey] != nil && frame.SettingsOf(f)&frame.Typed == 0
 }
 
-// Apply sets the flags of a command that its command line has not, nor anything that takes their
-// place. It passes over flags with one of these exceptions.
+// apply sets the flags of a command from files and the environment, except flags that the command
+// line sets, flags with a rival that it sets, and flags with an exception in over.
 func (s *settings) apply(cmd *cobra.Command, over frame.Settings) error {
 	all, notices, err := s.Files.Read(settableFlags(cmd.Root()))
 	if err != nil {
 		return err
 	}
 	if over&frame.Wiresharks == 0 { // Wireshark shows what is on stderr as an error
-		s.tellUntrusted(cmd, notices)
+		s.print(cmd, notices)
 	}
-	given, typed := make(map[string]bool), func(name string) bool {
+	isTyped := func(name string) bool {
 		return cmd.Flags().Changed(name) || name == frame.FilterWords && cmd.Flags().NArg() > 0
 	}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { given[f.Name] = f.Changed || slices.ContainsFunc(frame.RivalsOf(f), typed) })
+	given := make(map[string]bool) // before the first setting is applied, which also changes flags
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { given[f.Name] = f.Changed || slices.ContainsFunc(frame.RivalsOf(f), isTyped) })
 	for _, values := range byFlag(all) {
 		flag := cmd.Flags().Lookup(values[0].Flag)
 		if !settable(flag) || given[flag.Name] || frame.SettingsOf(flag)&over != 0 {
@@ -64,8 +65,8 @@ func (s *settings) apply(cmd *cobra.Command, over frame.Settings) error {
 	return nil
 }
 
-// tellUntrusted prints the notices, unless stderr has objects alone.
-func (s *settings) tellUntrusted(cmd *cobra.Command, notices []string) {
+// print prints notices, unless stderr has only objects of --json.
+func (s *settings) print(cmd *cobra.Command, notices []string) {
 	if f := cmd.Flags().Lookup("json"); f != nil && f.Changed && f.Value.String() == frame.StderrFile {
 		return
 	}
@@ -74,10 +75,10 @@ func (s *settings) tellUntrusted(cmd *cobra.Command, notices []string) {
 	}
 }
 
-// flagSettings are the values that are set for one flag. Only a list has several.
+// flagSettings are the settings of one flag. Only a list has several.
 type flagSettings []setting
 
-// byFlag groups settings by their flags, in the order of the flags.
+// byFlag groups settings by their flags, in the order of each flag's first setting.
 func byFlag(all []setting) (flags []flagSettings) {
 	for _, s := range all {
 		at := slices.IndexFunc(flags, func(f flagSettings) bool { return f[0].Flag == s.Flag })
@@ -89,9 +90,9 @@ func byFlag(all []setting) (flags []flagSettings) {
 	return flags
 }
 
-// A fit says which commands take the values that are set for a flag. Several commands may have a
-// flag of one name that takes different things: --count takes nothing in a capture, and a number in
-// the counters. A setting is for those commands that take all of its values.
+// A fit has the commands that take all values of a flag's settings. Flags of one name may differ:
+// --count has no value in a capture, and a number in the commands that count. A setting applies to
+// the commands that take all of its values.
 type fit struct {
 	takers   []string
 	refusals map[string]error // by the commands that have the flag but refuse a value
@@ -101,7 +102,7 @@ type fit struct {
 // apply sets the flags of all commands to the values, although only one command runs, to find out
 // which commands take them. A flag that refuses its second value may already have its first.
 //
-// Some values fit flags of several kinds: 1 is a number, and means true for a flag without a value;
+// Some values fit flags of several kinds: 1 is a number, and also true for a flag without a value;
 // two lines are a list, and a flag with one value would take the second. So if the kinds differ, a
 // flag without a value takes only true and false, and only a list takes several values.
 func (values flagSettings) apply(root *cobra.Command) fit {
@@ -110,7 +111,8 @@ func (values flagSettings) apply(root *cobra.Command) fit {
 	commands := slices.DeleteFunc(commandsOf(root), func(c *cobra.Command) bool { return !settable(c.Flags().Lookup(name)) })
 	kind := func(c *cobra.Command) flagKind { return kindOf(c.Flags().Lookup(name)) }
 	slices.SortStableFunc(commands, func(a, b *cobra.Command) int { return cmp.Compare(kind(b), kind(a)) }) // lists first
-	differ, several := kind(commands[0]) != kind(commands[len(commands)-1]), false
+	differ := kind(commands[0]) != kind(commands[len(commands)-1])
+	several := false // a list has taken several values
 	for _, c := range commands {
 		flag := c.Flags().Lookup(name)
 		err := values.applyTo(c)
@@ -133,11 +135,11 @@ func (values flagSettings) apply(root *cobra.Command) fit {
 	return a
 }
 
-// A flagKind says how many values a flag takes.
+// A flagKind is how many values a flag takes.
 type flagKind int
 
 const (
-	noValue flagKind = iota // it is there or not
+	noValue flagKind = iota // a bool
 	oneValue
 	severalValues
 )
@@ -158,7 +160,7 @@ func (values flagSettings) applyTo(c *cobra.Command) error {
 	for _, s := range values {
 		value := s.Value
 		if value == "true" && f.NoOptDefVal != "" {
-			value = f.NoOptDefVal // the value that the flag has without one
+			value = f.NoOptDefVal // as if the flag was given without a value
 		}
 		if err := c.Flags().Set(s.Flag, value); err != nil {
 			return refused(s, c, frame.InPlainWords(err))
@@ -167,7 +169,7 @@ func (values flagSettings) applyTo(c *cobra.Command) error {
 	return c.Flags().SetAnnotation(values[0].Flag, frame.SettingKey, []string{values[0].From})
 }
 
-// refused is the error that a command does not take a value.
+// refused returns the error that a command does not take a value.
 func refused(s setting, c *cobra.Command, err error) error {
 	return fmt.Errorf("%s: %w (in %s)", s.From, err, c.CommandPath())
 }

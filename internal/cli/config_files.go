@@ -20,16 +20,16 @@ import (
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
-// A setting is the value of a flag that was not given on the command line.
+// A setting is the value of a flag in a file or in the environment.
 type setting struct {
 	Flag, Value string
 	From        string // "/etc/xdpcap.conf:3", or "XDPCAP_INTERFACE"
 }
 
-// settingsFiles are the files that have settings.
+// settingsFiles are the files with settings.
 type settingsFiles struct {
 	Machine string    // the path of the file for all users of the machine
-	Unset   []setting // what is set for flags that neither a file nor the environment sets
+	Unset   []setting // settings with the lowest precedence, which depend on the program's name
 }
 
 // SettingPrefix begins the names of environment variables.
@@ -38,8 +38,8 @@ const SettingPrefix = "XDPCAP_"
 // SettingsVariable names a file to read instead of the others.
 const SettingsVariable = SettingPrefix + "CONFIG"
 
-// Paths are the files that are read. A later one overrides the earlier ones. A binary with
-// capabilities that its caller does not have reads only the machine's file.
+// Paths returns the files to read. A later one overrides the earlier ones. A binary with
+// capabilities that its caller lacks reads only the machine's file.
 func (f settingsFiles) Paths() []string {
 	if privilege.SecureExecution() {
 		return []string{f.Machine}
@@ -54,9 +54,9 @@ func (f settingsFiles) Paths() []string {
 	return files
 }
 
-// Read merges the settings: the environment overrides the user's file, and that the machine's. A
-// list has an element for each of its lines in a file. flags are the flags of all commands. The
-// notices name the settings that are ignored.
+// Read merges the settings: the environment overrides the user's file, which overrides the
+// machine's. A list has an element for each of its lines in a file. flags are the flags of all
+// commands, with their exceptions. The notices name files and variables that are ignored.
 func (f settingsFiles) Read(flags map[string]frame.Settings) (all []setting, notices []string, err error) {
 	replace := func(by []setting) {
 		all = slices.DeleteFunc(all, func(s setting) bool {
@@ -98,7 +98,7 @@ func (f settingsFiles) Read(flags map[string]frame.Settings) (all []setting, not
 	return all, append(notices, misspeltVariables(flags)...), nil
 }
 
-// misspeltVariables are notices about variables whose names are nearly those of flags.
+// misspeltVariables returns notices about variables whose names are nearly those of flags.
 func misspeltVariables(flags map[string]frame.Settings) (notices []string) {
 	known := []string{strings.TrimPrefix(SettingsVariable, SettingPrefix)}
 	for _, flag := range slices.Sorted(maps.Keys(flags)) {
@@ -114,21 +114,22 @@ func misspeltVariables(flags map[string]frame.Settings) (notices []string) {
 	return notices
 }
 
-// notObeyed says that a binary with capabilities of its own takes nothing from the environment.
+// notObeyed returns the notice that a binary with capabilities that its caller lacks ignores a
+// variable.
 func notObeyed(variable string) string {
 	return variable + " is ignored, because xdpcap has capabilities that its caller lacks: give flags instead"
 }
 
-// variableOf is the environment variable for a flag.
+// variableOf returns the environment variable for a flag.
 func variableOf(flag string) string {
 	return SettingPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// maxSettingsBytes is how many bytes a file of settings may have: far more than all flags take.
+// maxSettingsBytes is the upper bound for a file with settings.
 const maxSettingsBytes = 1 << 20
 
-// readText reads a regular file. /dev/null is an empty one; any other device, and a fifo,
-// could go on for ever or never begin.
+// readText reads a regular file. /dev/null reads as empty. Any other device or a FIFO is refused,
+// because it might never end or never begin.
 func readText(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -157,14 +158,14 @@ func readText(path string) ([]byte, error) {
 	return text, nil
 }
 
-// isNull reports whether a file is /dev/null, by whichever name.
+// isNull reports whether a file is the device /dev/null, under any name.
 func isNull(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && info.Mode()&fs.ModeCharDevice != 0 && stat.Rdev == unix.Mkdev(1, 3)
 }
 
-// noFlag is the error of a line whose name no flag has. People write --count or c, as they do on
-// the command line: the error then asks for the long name.
+// noFlag returns the error of a line with an unknown flag. For --count or c, as on the command
+// line, it requests the long name.
 func noFlag(from, name string, flags map[string]frame.Settings) error {
 	if long, dashed := strings.CutPrefix(name, "--"); dashed {
 		return fmt.Errorf("%s: %s: write %s, without --", from, name, long)
@@ -175,8 +176,8 @@ func noFlag(from, name string, flags map[string]frame.Settings) error {
 	return fmt.Errorf("%s: no command has a flag --%s%s", from, name, message.DidYouMean("", name, slices.Sorted(maps.Keys(flags))))
 }
 
-// read reads lines of the form "flag = value". Empty lines, and those that begin with
-// #, are comments.
+// read reads lines of the form "flag = value". Empty lines and lines that begin with # are
+// comments.
 func (f settingsFiles) read(path string, flags map[string]frame.Settings) (all []setting, err error) {
 	text, err := readText(path)
 	if err != nil {
@@ -204,4 +205,47 @@ func (f settingsFiles) read(path string, flags map[string]frame.Settings) (all [
 		all = append(all, setting{Flag: name, Value: value, From: from})
 	}
 	return all, nil
+}
+
+// errNotTrusted is the kind of error that another user than root can write to a file with settings.
+var errNotTrusted = errors.New("somebody else could write to it")
+
+// checkTrust returns an error if this process is root's, and another user can write to the file.
+func checkTrust(path string, info fs.FileInfo) error {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if os.Geteuid() != 0 || !ok {
+		return nil
+	}
+	switch {
+	case stat.Uid != 0:
+		return fmt.Errorf("settings: root does not obey %s, which belongs to user id %d: %w", path, stat.Uid, errNotTrusted)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("settings: root does not obey %s, whose mode is %#o: %w", path, info.Mode().Perm(), errNotTrusted)
+	}
+	return nil
+}
+
+func powerfulError(flag, from string) error {
+	return fmt.Errorf("%s: --%s can be set on the command line and in a file in /etc alone", from, flag)
+}
+
+// isOfMachine reports whether a file is below /etc, where only administrators create files, or is
+// the machine's.
+func (f settingsFiles) isOfMachine(path string) bool {
+	return path == f.Machine || strings.HasPrefix(filepath.Clean(path), "/etc/")
+}
+
+// calledAs returns the settings of a process that was called by this name. Programs that start
+// tcpdump, such as ksniff and Retina, expect its defaults: both directions, and pcap. ksniff calls
+// its copy of the binary static-tcpdump.
+func calledAs(name string) []setting {
+	base := filepath.Base(name)
+	if !strings.HasSuffix(base, "tcpdump") {
+		return nil
+	}
+	from := "the name " + base
+	return []setting{
+		{Flag: "direction", Value: "inout", From: from},
+		{Flag: "format", Value: "pcap", From: from},
+	}
 }

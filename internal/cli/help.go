@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// notes are about all commands.
+// notes are the notes of all commands.
 var notes = []frame.Note{
 	{Title: "Sizes and times", Text: "A size is a number that may end in k, M or G: KiB, MiB or GiB, which are 1024 bytes and its powers, as sizes are shown, too. " +
 		"Without a suffix it counts bytes; for -B KiB and for -C millions of bytes, as in tcpdump; for -a and -b filesize kB, 1000 bytes, as in dumpcap. " +
@@ -77,8 +77,7 @@ func newFilterHelp() *cobra.Command {
 	return &cobra.Command{Use: "filter", Short: "How filters are written, and what differs from tcpdump", Long: filterHelp}
 }
 
-// newHelp is cobra's command help, except that a word that is no command is an error, which names
-// the command that was probably meant.
+// newHelp returns cobra's command help, except that an unknown command is an error with a hint.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [command]",

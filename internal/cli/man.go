@@ -14,7 +14,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// newManual returns the command man, which makes a page of what the help of a command has.
+// newManual returns the command man, which formats the help of commands as manual pages.
 func newManual() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
@@ -43,15 +43,15 @@ func newManual() *cobra.Command {
 	return cmd
 }
 
-// A page is a manual page. It has the contents of its command's help.
+// A page is a manual page with the help of a command or topic.
 type page struct {
 	cmd     *cobra.Command
 	name    string // "xdpcap-stats"
 	section int    // 8 for commands, 7 for topics
-	all     []page
+	all     []page // of the manual
 }
 
-// manual has a page for each command and topic, xdpcap's own first.
+// manual returns a page for each command and topic, xdpcap's own first.
 func manual(root *cobra.Command) (pages []page) {
 	pages = []page{{cmd: root, name: root.Name(), section: 8}}
 	for _, c := range root.Commands() {
@@ -84,7 +84,7 @@ func writePages(dir string, pages []page) error {
 	return nil
 }
 
-// text is the page in the language of man(7).
+// text returns the page in the language of man(7).
 func (p page) text() []byte {
 	var r roff
 	r.macro("TH", strings.ToUpper(p.name), fmt.Sprint(p.section), "", "xdpcap "+frame.Version(), "xdpcap manual")

@@ -9,8 +9,8 @@ import (
 // A roff is text in the language of man(7).
 type roff struct{ bytes.Buffer }
 
-// escaped keeps characters unchanged in roff, which would turn a hyphen into another character than
-// people type.
+// escaped escapes the characters that roff would print as others: a plain - becomes a hyphen, which
+// is not the character that people type.
 var escaped = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`)
 
 func (r *roff) macro(name string, arguments ...string) {
@@ -21,7 +21,7 @@ func (r *roff) macro(name string, arguments ...string) {
 	r.WriteByte('\n')
 }
 
-// line writes a line of text. A dot at its beginning would be a macro.
+// line writes a line of text, even if it begins with a dot, as macros do.
 func (r *roff) line(text string) {
 	text = escaped.Replace(text)
 	if strings.HasPrefix(text, ".") {
@@ -30,7 +30,8 @@ func (r *roff) line(text string) {
 	r.WriteString(text + "\n")
 }
 
-// flag writes how a flag is given.
+// flag writes the forms of a flag: -c, --packet-count packets. optional is true if the value may be
+// omitted.
 func (r *roff) flag(letter, name, value string, optional bool) {
 	var forms []string
 	if letter != "" {
@@ -50,28 +51,26 @@ func (r *roff) flag(letter, name, value string, optional bool) {
 	r.WriteString(text + "\n")
 }
 
-// prose writes paragraphs. Indented lines stay as they are.
+// prose writes paragraphs. Indented lines are written verbatim, between the macros EX and EE.
 func (r *roff) prose(text string) {
-	verbatim := false
-	set := func(on bool) {
-		if on != verbatim {
-			r.macro(map[bool]string{true: "EX", false: "EE"}[on])
-		}
-		verbatim = on
-	}
+	inExample := false
 	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
-		line = strings.TrimRight(line, "\n")
+		line = strings.TrimSuffix(line, "\n")
+		isExample := strings.HasPrefix(line, "  ")
 		switch {
-		case line == "":
-			set(false)
+		case isExample && !inExample:
+			r.macro("EX")
+		case inExample && !isExample:
+			r.macro("EE")
+		}
+		inExample = isExample
+		if line == "" {
 			r.macro("PP")
-		case strings.HasPrefix(line, "  "):
-			set(true)
-			r.line(line)
-		default:
-			set(false)
+		} else {
 			r.line(line)
 		}
 	}
-	set(false)
+	if inExample {
+		r.macro("EE")
+	}
 }

@@ -8,23 +8,19 @@ import (
 )
 
 // Monotonic is the machine's CLOCK_MONOTONIC in nanoseconds, the clock of bpf_ktime_get_ns.
-func Monotonic() (int64, error) {
-	shift, err := namespaceShift()
-	if err != nil {
-		return 0, err
-	}
-	ns, err := readClock(unix.CLOCK_MONOTONIC)
-	return ns - shift, err
-}
+func Monotonic() (int64, error) { return readMonotonic(unix.CLOCK_MONOTONIC) }
 
 // LastTick is the value of Monotonic at the kernel clock's last tick: the clock of
 // bpf_ktime_get_coarse_ns.
-func LastTick() (int64, error) {
+func LastTick() (int64, error) { return readMonotonic(unix.CLOCK_MONOTONIC_COARSE) }
+
+// readMonotonic reads a monotonic clock and subtracts the shift of this process's time namespace.
+func readMonotonic(clock int32) (int64, error) {
 	shift, err := namespaceShift()
 	if err != nil {
 		return 0, err
 	}
-	ns, err := readClock(unix.CLOCK_MONOTONIC_COARSE)
+	ns, err := readClock(clock)
 	return ns - shift, err
 }
 

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -111,7 +112,8 @@ func compare(device int) (ClockComparison, error) {
 	if err == nil {
 		return withMonotonic(c)
 	}
-	return compareBracketed(unix.FdToClockID(device))
+	c, _, err = compareBracketed(unix.FdToClockID(device))
+	return c, err
 }
 
 // comparePrecise compares with CLOCK_REALTIME instead of CLOCK_MONOTONIC, like compareExtended: the
@@ -132,17 +134,22 @@ func compareExtended(device int) (ClockComparison, error) {
 	return narrowest(e.Ts[:readings]), nil
 }
 
-// narrowest chooses the comparison that took the shortest time. Each triple is the system's clock,
+// narrowest returns the comparison that took the shortest time. Each triple is the system's clock,
 // the card's, and the system's again.
-func narrowest(triples [][3]unix.PtpClockTime) (best ClockComparison) {
-	best.Within = math.MaxInt64
+func narrowest(triples [][3]unix.PtpClockTime) ClockComparison {
+	best := ClockComparison{Within: math.MaxInt64}
 	for _, t := range triples {
-		before, card, after := nanoseconds(t[0]), nanoseconds(t[1]), nanoseconds(t[2])
-		if within := time.Duration(after - before); within < best.Within {
-			best = ClockComparison{Card: card, Monotonic: before + (after-before)/2, Within: within}
-		}
+		best.replaceByNarrower(nanoseconds(t[0]), nanoseconds(t[1]), nanoseconds(t[2]))
 	}
 	return best
+}
+
+// replaceByNarrower replaces the comparison by one that took less time: of the card's clock with
+// the system's clock before and after it.
+func (c *ClockComparison) replaceByNarrower(before, card, after int64) {
+	if within := time.Duration(after - before); within < c.Within {
+		*c = ClockComparison{Card: card, Monotonic: before + (after-before)/2, Within: within}
+	}
 }
 
 func nanoseconds(t unix.PtpClockTime) int64 { return t.Sec*1e9 + int64(t.Nsec) }
@@ -157,25 +164,19 @@ func withMonotonic(c ClockComparison) (ClockComparison, error) {
 	return c, err
 }
 
-// compareBracketed reads a clock between two readings of CLOCK_MONOTONIC.
-func compareBracketed(clock int32) (best ClockComparison, err error) {
+// compareBracketed compares a clock, as Card, with CLOCK_MONOTONIC: several times it reads the
+// clock between two reads of CLOCK_MONOTONIC, the last of which is also returned.
+func compareBracketed(clock int32) (best ClockComparison, last int64, err error) {
 	best.Within = math.MaxInt64
 	for range readings {
-		before, err := Monotonic()
-		if err != nil {
-			return best, err
-		}
+		before, errBefore := Monotonic()
 		card, err := readClock(clock)
-		if err != nil {
-			return best, err
+		after, errAfter := Monotonic()
+		if err = cmp.Or(errBefore, err, errAfter); err != nil {
+			return ClockComparison{}, 0, err
 		}
-		after, err := Monotonic()
-		if err != nil {
-			return best, err
-		}
-		if within := time.Duration(after - before); within < best.Within {
-			best = ClockComparison{Card: card, Monotonic: before + (after-before)/2, Within: within}
-		}
+		best.replaceByNarrower(before, card, after)
+		last = after
 	}
-	return best, nil
+	return best, last, nil
 }

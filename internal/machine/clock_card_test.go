@@ -66,7 +66,7 @@ func TestCompareBracketed(t *testing.T) {
 	var offset int64
 	for began := time.Now(); ; began = time.Now() {
 		var err, failed error
-		if bracketed, err = compareBracketed(unix.CLOCK_REALTIME); err != nil {
+		if bracketed, _, err = compareBracketed(unix.CLOCK_REALTIME); err != nil {
 			t.Fatal(err)
 		}
 		if offset, _, err = ClockOffset(); err != nil {

@@ -1,15 +1,17 @@
 package machine
 
 import (
+	"fmt"
+	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	// readings is the number of measurements of Offset.
+	// readings is the number of comparisons of two clocks, of which the narrowest counts.
 	readings = 8
-	// A measurement with a larger difference than this is repeated with more care.
+	// suspicious is a change of the offset above which it is measured again by several readings.
 	suspicious = int64(50 * time.Microsecond)
 	// step is the smallest change of the offset that means that the wall clock was set. A smaller
 	// change may be a measurement error.
@@ -75,32 +77,46 @@ func (w *WallClock) TimeOf(mono uint64) (time.Time, error) {
 	return time.Unix(0, int64(mono)+w.Offset), err
 }
 
-func differ(a, b, by int64) bool { return a-b > by || b-a > by }
+// differ reports whether a and b differ by more than limit.
+func differ(a, b, limit int64) bool { return a-b > limit || b-a > limit }
 
 // ClockOffset returns the nanoseconds to add to CLOCK_MONOTONIC for CLOCK_REALTIME, and the
-// CLOCK_MONOTONIC time of the measurement. It measures several times: each time it reads the wall
-// clock between two reads of the monotonic clock. The narrowest pair of reads counts; the error is
-// at most half the time between them.
+// CLOCK_MONOTONIC time of the measurement. The error is at most half the time of the reads.
 func ClockOffset() (offset, now int64, err error) {
-	narrowest := int64(-1)
-	for range readings {
-		before, err := Monotonic()
-		if err != nil {
-			return 0, 0, err
-		}
-		wall, err := readClock(unix.CLOCK_REALTIME)
-		if err != nil {
-			return 0, 0, err
-		}
-		after, err := Monotonic()
-		if err != nil {
-			return 0, 0, err
-		}
-		if width := after - before; narrowest < 0 || width < narrowest {
-			narrowest = width
-			offset = wall - before - width/2
-		}
-		now = after
+	c, now, err := compareBracketed(unix.CLOCK_REALTIME)
+	return c.Card - c.Monotonic, now, err
+}
+
+// A Stamper turns the CLOCK_MONOTONIC stamps of packets into CLOCK_REALTIME ones. These never
+// decrease, except when the wall clock is set back. It is for one goroutine.
+type Stamper struct {
+	WallClock
+	last int64 // the latest result of Stamp
+
+	// SetBack is by how much the wall clock was set back since the caller last made it 0.
+	SetBack time.Duration
+}
+
+// NewStamper measures the difference of the clocks.
+func NewStamper() (Stamper, error) {
+	w, err := NewWallClock()
+	return Stamper{WallClock: w}, err
+}
+
+// Follow adopts a change of the wall clock. If the clock was set back, it returns a notice for the
+// user as its error.
+func (c *Stamper) Follow() error {
+	back := -c.WallClock.Follow().Round(time.Millisecond)
+	if back <= 0 {
+		return nil
 	}
-	return offset, now, nil
+	c.last = math.MinInt64
+	c.SetBack += back
+	return fmt.Errorf("the wall clock was set back by %v, and the times of the packets go back with it", back)
+}
+
+// Stamp converts CLOCK_MONOTONIC to nanoseconds since the Unix epoch.
+func (c *Stamper) Stamp(mono uint64) int64 {
+	c.last = max(c.last, int64(mono)+c.Offset)
+	return c.last
 }

@@ -74,10 +74,7 @@ func CPUs() int {
 
 // OnlineCPUs returns the numbers of the CPUs that are online, in ascending order; nil if the kernel
 // does not list them. In a container it may list only the CPUs that the container may use.
-func OnlineCPUs() []int {
-	list, _ := os.ReadFile("/sys/devices/system/cpu/online")
-	return parseCPUs(strings.TrimSpace(string(list)))
-}
+func OnlineCPUs() []int { return readCPUs("online") }
 
 // OnlinePeriod returns a number for the time during which a CPU stays online: it changes when the
 // CPU was offline in between. It is 0 if the CPU is offline, or if the kernel does not show its
@@ -96,12 +93,15 @@ func OnlinePeriod(cpu int) uint64 {
 
 // PresentCPUs returns the numbers of the CPUs that exist, online or not, in ascending order; nil if
 // the kernel does not list them.
-func PresentCPUs() []int {
-	list, _ := os.ReadFile("/sys/devices/system/cpu/present")
+func PresentCPUs() []int { return readCPUs("present") }
+
+// readCPUs reads one of the kernel's lists of CPUs.
+func readCPUs(name string) []int {
+	list, _ := os.ReadFile("/sys/devices/system/cpu/" + name)
 	return parseCPUs(strings.TrimSpace(string(list)))
 }
 
-// parseCPUs reads a list in the kernel's format: 0-3,6. It returns nil if it is not a list.
+// parseCPUs parses a list in the kernel's format: 0-3,6. It returns nil if it is not a list.
 func parseCPUs(list string) (cpus []int) {
 	for part := range strings.SplitSeq(list, ",") {
 		first, last, isRange := strings.Cut(part, "-")

@@ -25,12 +25,13 @@ func (t Tasks) String() string {
 // count processes and threads alike. Without a limit it is more than any process has.
 func AvailableTasks() Tasks { return availableTasks("/") }
 
+// availableTasks is AvailableTasks with all files below root, for tests.
 func availableTasks(root string) Tasks {
 	return stable(func() Tasks { return readTasks(root) })
 }
 
-// stable reads the numbers until two readings agree, at most twenty times. They come from several
-// files: if Go starts a thread between two of them, one reading is wrong by one.
+// stable calls read until two results agree, at most twenty times. read reads several files: if Go
+// starts a thread between two of them, the result is wrong by one.
 func stable(read func() Tasks) (now Tasks) {
 	before := read()
 	for range 19 {

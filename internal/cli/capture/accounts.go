@@ -5,17 +5,21 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 )
 
-// printCounts prints the counts so far.
+// printCounts prints the counts so far, which SIGUSR1 requests. After an error it prints nothing,
+// because the end of the capture reports the error.
 func (r *captureRun) printCounts() {
 	all, err := r.accountsNow()
-	err = errors.Join(err, r.count())
-	switch {
+	switch err = errors.Join(err, r.readCompanions()); {
 	case err != nil:
 	case r.objects != nil:
 		r.printSummary(all, nil)
@@ -24,29 +28,29 @@ func (r *captureRun) printCounts() {
 	}
 }
 
-// writeAccounts prints the accounts of the outputs.
-func (r *captureRun) writeAccounts(all []capture.Accounts, what string) {
+// writeAccounts prints the accounts of the outputs, with the verb "captured" or "captured so far".
+func (r *captureRun) writeAccounts(all []capture.Accounts, verb string) {
 	if r.o.account && len(r.Outputs) == 0 {
-		what = strings.Replace(what, "captured", "counted", 1) // none was kept
+		verb = strings.Replace(verb, "captured", "counted", 1) // no packet was kept
 	}
 	total := all[0].Total()
-	writeCounts(r.text, total, what)
+	writeCounts(r.text, total, verb)
 	r.writeFilters(all[0])
 	r.writeSeries(all)
-	if why := r.afterEnd(&total); why != "" {
-		frame.Say(r.text, "the %s not sampled came after %s", frame.Packets(total.NotSampled), why)
+	if end := r.endBeforeNotSampled(&total); end != "" {
+		frame.Say(r.text, "the %s not sampled came after %s", frame.Packets(total.NotSampled), end)
 	}
 	writeStamps(r.text, r.session, all[0])
 	r.writeOutputs(all)
 	r.writeCompanions()
 }
 
-// afterEnd returns why the capture ended, if all packets that were not sampled came after that; ""
-// = sampling passed over some.
-func (r *captureRun) afterEnd(a *capture.Account) string {
+// endBeforeNotSampled returns the reason why the capture ended, if all packets that were not
+// sampled came after the end; "" = sampling may have passed over them.
+func (r *captureRun) endBeforeNotSampled(a *capture.Account) string {
 	o := r.o
-	samples := o.session.SampleFlows > 1 || o.session.First > 0 || o.session.MaxRate > 0 || o.sample.oneIn > 1 || o.sample.verdicts != nil ||
-		o.sample.auto || o.recorder.size.Bytes > 0
+	samples := o.session.SampleFlows > 1 || o.session.First > 0 || o.session.MaxRate > 0 ||
+		o.sample.oneIn > 1 || o.sample.verdicts != nil || o.sample.auto || o.recorder.size.Bytes > 0
 	switch {
 	case samples || a.NotSampled == 0:
 		return ""
@@ -58,8 +62,8 @@ func (r *captureRun) afterEnd(a *capture.Account) string {
 	return ""
 }
 
-// accountsNow returns the accounts of the outputs so far. Without an output, packets are only
-// counted, and the accounts are those of the session.
+// accountsNow returns the accounts of the outputs so far, at least one: without -w and --serve it
+// is that of the printed packets, and with --account that of the session.
 func (r *captureRun) accountsNow() (all []capture.Accounts, err error) {
 	for _, out := range r.Outputs {
 		own, err := out.Accounts(r.session.Accounts)
@@ -68,24 +72,25 @@ func (r *captureRun) accountsNow() (all []capture.Accounts, err error) {
 		}
 		all = append(all, own)
 	}
-	if all == nil && r.printed != nil {
-		own, err := r.printed.Accounts(r.session.Accounts)
-		return []capture.Accounts{own}, err
+	if all != nil {
+		return all, nil
 	}
-	if all == nil {
-		own, err := r.session.Accounts()
-		return []capture.Accounts{own}, err
+	var own capture.Accounts
+	if r.printed != nil {
+		own, err = r.printed.Accounts(r.session.Accounts)
+	} else {
+		own, err = r.session.Accounts()
 	}
-	return all, nil
+	return []capture.Accounts{own}, err
 }
 
-// count reads the counters beside the packets.
-func (r *captureRun) count() (err error) {
+// readCompanions reads the counters beside the packets.
+func (r *captureRun) readCompanions() (err error) {
 	r.counted, err = r.companions.reports()
 	return err
 }
 
-// writeCompanions prints what count has read.
+// writeCompanions prints the tables of the last readCompanions.
 func (r *captureRun) writeCompanions() {
 	for _, table := range r.counted.tables {
 		var b bytes.Buffer
@@ -94,7 +99,7 @@ func (r *captureRun) writeCompanions() {
 	}
 }
 
-// page is a page like that of the messages, whose text goes into b.
+// page returns a page with the properties of the terminal for messages, whose text goes into b.
 func (r *captureRun) page(b *bytes.Buffer) *frame.Page {
 	p := &frame.Page{}
 	if r.text == r.o.Process.Stderr {
@@ -102,4 +107,31 @@ func (r *captureRun) page(b *bytes.Buffer) *frame.Page {
 	}
 	p.Writer = b
 	return p
+}
+
+// indexOfFile returns the index of the output to which the flags about files apply, a file or a
+// series; negative = there is none.
+func (r *captureRun) indexOfFile() int {
+	return slices.IndexFunc(r.Outputs, func(out outputs.Named) bool {
+		_, is := out.Live.(*file.File)
+		return is && out.Name == r.o.Write
+	})
+}
+
+// writeSeries prints how many files of a series exist, with how many packets from which time.
+func (r *captureRun) writeSeries(all []capture.Accounts) {
+	i := r.indexOfFile()
+	if i < 0 || r.o.Series == nil {
+		return
+	}
+	e, captured := r.Outputs[i].Live.(*file.File).Existing(), all[i].Total().Captured
+	if e.Files == 0 {
+		return
+	}
+	now, gone := time.Now(), ""
+	if n := captured - min(captured, e.Packets); n > 0 {
+		gone = fmt.Sprintf("; %s were in files that are no longer there", frame.Packets(n))
+	}
+	frame.Say(r.text, "%s: %s with %s, %s to %s%s", r.o.Write, frame.Several(e.Files, "file"), frame.Packets(e.Packets),
+		formatPast(e.Since, now), formatPast(now, now), gone)
 }

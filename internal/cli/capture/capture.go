@@ -20,7 +20,7 @@ Where no XDP program runs, xdpcap attaches one of its own. Some drivers then res
 card, or take the link down for a second. --at tc attaches nothing in the driver, and captures after
 XDP; nor does --xdp-mode generic, which is slower.`
 
-// captureBrief is what -h prints, with the names of the formats.
+// captureBrief is the output of -h. %s is the names of the formats.
 const captureBrief = `xdpcap captures packets at the XDP hook: as they come from the network driver,
 before the kernel's stack, its firewall and tcpdump see them.
 
@@ -79,7 +79,7 @@ const captureExamples = `  xdpcap -i eth0                                print p
   xdpcap -i eth0 --ring 256M --trigger aborted --post 5s -w crash.pcapng
                                                 what came before and after an exception`
 
-// New returns the command, which fills in its flags.
+// New returns the command. When it runs, o has the values of its flags.
 func New(p *frame.Process, o *Options) *cobra.Command {
 	o.Process = p
 	cmd := &cobra.Command{
@@ -112,21 +112,22 @@ func New(p *frame.Process, o *Options) *cobra.Command {
 			if err := o.readFilter(cmd); err != nil {
 				return err
 			}
-			return o.printFilter(cmd.OutOrStdout())
+			return o.filter.PrintFor(cmd.OutOrStdout(), o.snapLen.Bytes, o.directionName)
 		},
 	}
 	o.addFlags(cmd)
 	return cmd
 }
 
-// Reads reports whether the capture reads files instead, which the command read does.
+// Reads reports whether -r is given, with which the command runs read instead of a capture.
 func (o *Options) Reads() bool { return o.read != nil }
 
-// PassesOver says which flags take no settings in files and in the environment, too.
+// PassesOver returns the exceptions whose flags this command line sets in no file, and not in the
+// environment, in addition to those of all commands.
 func (o *Options) PassesOver() frame.Settings { return o.extcap.PassesOver() }
 
-// answerWireshark answers one call of Wireshark. A capture for it has the filter that Wireshark
-// has, or else the one that the settings name.
+// answerWireshark answers one call of Wireshark. A filter in Wireshark has precedence over one in
+// files and in the environment.
 func (o *Options) answerWireshark(cmd *cobra.Command) error {
 	return o.extcap.Answer(cmd.OutOrStdout(), cmd.Flags(), func(ifname, filter string) error {
 		o.interfaces, o.filter.Words = []string{ifname}, nil
@@ -137,7 +138,7 @@ func (o *Options) answerWireshark(cmd *cobra.Command) error {
 	})
 }
 
-// readFilter finds the filter, and refuses words that were not meant as a filter.
+// readFilter reads the filter from arguments and files, and refuses arguments that are no filter.
 func (o *Options) readFilter(root *cobra.Command) error {
 	if err := o.filter.Read(o.Process.Signalled()); err != nil {
 		return err
@@ -145,3 +146,8 @@ func (o *Options) readFilter(root *cobra.Command) error {
 	o.filter.Warn(root.ErrOrStderr())
 	return frame.CheckCommand(root, o.filter.Words, o.filter.Text)
 }
+
+// SentNote is about the capture of sent packets.
+var SentNote = frame.Note{Title: "What is sent", Text: "-Q out and -Q inout see a packet before the kernel or the card cuts it into segments (GSO): it may " +
+	"have 64 KiB, and -v prints the size of its segments. A checksum that the card will compute is not there yet, and no transmit queue " +
+	"is chosen. What an XDP program sends does not pass there: capture it with --rx-capture exit --verdict tx,redirect."}

@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// checkCard reads the flags for what network cards know about packets.
+// checkCard reads and checks the flags about time stamps and VLAN tags of the card.
 func (o *Options) checkCard(given func(flag string) bool) (err error) {
 	if o.session.Stamp, err = capture.ParseStamp(o.stampName); err != nil {
 		return fmt.Errorf("-j: %w", err)
@@ -32,7 +32,7 @@ func (o *Options) checkCard(given func(flag string) bool) (err error) {
 	return nil
 }
 
-// stampTypes describe the types as tcpdump does.
+// stampTypes are tcpdump's descriptions of the types.
 var stampTypes = map[capture.Stamp]string{
 	capture.HostStamp:            "Host",
 	capture.HostLowprecStamp:     "Host, low precision",
@@ -40,7 +40,7 @@ var stampTypes = map[capture.Stamp]string{
 	capture.AdapterUnsyncedStamp: "Adapter, not synced with system time",
 }
 
-// printStampTypes is -J.
+// printStampTypes prints the types of time stamps for -J.
 func printStampTypes(out io.Writer, interfaces []string) error {
 	if len(interfaces) == 0 {
 		return fmt.Errorf("-J: which interface? -i %s; xdpcap interfaces lists them", frame.SomeInterface())
@@ -63,7 +63,7 @@ func printStampTypes(out io.Writer, interfaces []string) error {
 	return frame.ExplainPrint(err)
 }
 
-// announceCards prints, with -v, what the cards are asked for.
+// announceCards prints the metadata that is requested from each card, and the clocks of the cards.
 func announceCards(out io.Writer, session *capture.Session) {
 	for _, src := range session.Sources() {
 		switch {
@@ -77,7 +77,7 @@ func announceCards(out io.Writer, session *capture.Session) {
 	writeClocks(out, session)
 }
 
-// writeClocks prints how far off the clocks are by which cards stamp packets.
+// writeClocks prints the difference between each card's clock and the system's.
 func writeClocks(out io.Writer, session *capture.Session) {
 	sources := session.Sources()
 	for i, clock := range session.CardClocks() {
@@ -87,10 +87,9 @@ func writeClocks(out io.Writer, session *capture.Session) {
 	}
 }
 
-// writeStamps prints at the end how many packets have no stamp from the card, and how far off its
-// clock is.
+// writeStamps prints at the end how many packets have no stamp from the card, and the clocks.
 func writeStamps(out io.Writer, session *capture.Session, accounts capture.Accounts) {
-	for i, src := range session.Sources() { // none comes while cards are asked for stamps
+	for i, src := range session.Sources() { // with stamps of cards, the sources do not change
 		if n := accounts.Of(i).Unstamped; n > 0 {
 			frame.Say(out, "%s: the card gave no time stamp for %s, which have the host's", src.Name, frame.Packets(n))
 		}

@@ -3,18 +3,23 @@ package capture
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/sflow"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// check finds mistakes in the flags before anything is touched.
+// check finds mistakes in the flags, and completes the options, before anything is opened or
+// attached.
 func (o *Options) check(flags *pflag.FlagSet) (err error) {
 	given := flags.Changed
 	if given("skip") {
@@ -24,7 +29,7 @@ func (o *Options) check(flags *pflag.FlagSet) (err error) {
 		return err
 	}
 	if (given("pod") || o.follows()) && !given("at") && !slices.ContainsFunc(pastXDP, given) {
-		o.at = capture.AtAuto.String() // the other end of a veth would lose TSO, and tc may redirect to a pod
+		o.at = capture.AtAuto.String() // at XDP the peer of a veth has no TSO, and packets that tc redirects to a pod are missing
 	}
 	if err := o.applyRules(flags); err != nil {
 		return err
@@ -82,7 +87,7 @@ func (o *Options) check(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
-// checkWords reads the flags that take certain words.
+// checkWords parses flags whose values are words.
 func (o *Options) checkWords(given func(flag string) bool) (err error) {
 	if o.session.At, err = capture.ParseAt(o.at); err != nil {
 		return fmt.Errorf("--at: %w", err)
@@ -107,7 +112,7 @@ func (o *Options) checkWords(given func(flag string) bool) (err error) {
 	return nil
 }
 
-// explainNoProgram names the flags that need an XDP program, if that is what the session lacks.
+// explainNoProgram adds to the error that no XDP program runs which given flags need one.
 func (o *Options) explainNoProgram(err error, flags *pflag.FlagSet) error {
 	var need []string
 	for name, needs := range map[string]bool{
@@ -128,7 +133,8 @@ func (o *Options) explainNoProgram(err error, flags *pflag.FlagSet) error {
 	return fmt.Errorf("%v: omit %s to capture at its XDP hook, or see where a program runs: %s", err, strings.Join(need, ", "), o.Process.ListInterfaces())
 }
 
-// explainUntraced answers what the flags ask for where the kernel refuses tracing.
+// explainUntraced adds to the error of a kernel that refuses tracing another way to the same
+// result.
 func (o *Options) explainUntraced(err error) error {
 	var iface string
 	if len(o.interfaces) == 1 {
@@ -137,7 +143,7 @@ func (o *Options) explainUntraced(err error) error {
 	return frame.Untraced(err, iface, o.withoutTracing())
 }
 
-// withoutTracing is what answers the question of the flags without tracing.
+// withoutTracing returns another way to the result that the flags request, for frame.Untraced.
 func (o *Options) withoutTracing() string {
 	switch {
 	case o.session.SlowerThan > 0 || o.recorder.atExit == needRunTime:
@@ -154,12 +160,15 @@ func (o *Options) withoutTracing() string {
 	return "--at tc captures what it passes, -Q out what is sent, --drops what the stack drops; " + frame.WhichPackets(nil)
 }
 
-// checkHooks reads --rx-capture, and refuses what is not known at these hooks.
+// checkHooks parses --rx-capture, and refuses flags about facts that packets do not have at these
+// hooks.
 func (o *Options) checkHooks(given func(flag string) bool) error {
-	// Only an exit has a verdict, a reason and a run time, or a packet as it leaves the program.
-	byEnd := given("verdict") || given("slower-than") || o.sample.verdicts != nil || given("reason") && !o.session.StackDrops
-	if (byEnd || given("reason-map") && !o.session.StackDrops || o.filterAt == "exit" || o.recorder.atExit != needNothing) &&
-		!given("rx-capture") && o.session.HookMap == "" {
+	// Only at its exit a packet has a verdict, a reason and a run time, and its bytes as it leaves
+	// the program. choosesByExit: packets are chosen by these, and entries then wait for their
+	// exits.
+	choosesByExit := given("verdict") || given("slower-than") || o.sample.verdicts != nil || given("reason") && !o.session.StackDrops
+	needsExit := choosesByExit || given("reason-map") && !o.session.StackDrops || o.filterAt == "exit" || o.recorder.atExit != needNothing
+	if needsExit && !given("rx-capture") && o.session.HookMap == "" {
 		o.hookNames = []string{"exit"}
 	}
 	for _, name := range o.hookNames {
@@ -171,8 +180,8 @@ func (o *Options) checkHooks(given func(flag string) bool) error {
 			o.session.Hooks = append(o.session.Hooks, h)
 		}
 	}
-	slices.Sort(o.session.Hooks)                                     // the order in which a packet passes them
-	exits := byEnd || slices.Contains(o.session.Hooks, capture.Exit) // or their entries wait for them
+	slices.Sort(o.session.Hooks) // the order in which a packet passes them
+	exits := choosesByExit || slices.Contains(o.session.Hooks, capture.Exit)
 	switch {
 	case o.session.SlowerThan > capture.MaxRunTime:
 		return frame.CheckSlowerThan(o.session.SlowerThan)
@@ -186,6 +195,89 @@ func (o *Options) checkHooks(given func(flag string) bool) error {
 		return errors.New("--trigger slower and --hook: " + noRunTime)
 	case o.recorder.atExit != needNothing && o.session.HookMap == "" && !exits:
 		return fmt.Errorf("--trigger: only packets that leave a program have a %v: add --rx-capture exit", o.recorder.atExit)
+	}
+	return nil
+}
+
+// bothWays matches words of a filter for both directions, and oneWay words for one.
+var (
+	bothWays = regexp.MustCompile(`\b(host|net|port|portrange)\b`)
+	oneWay   = regexp.MustCompile(`\b(src|dst|inbound|outbound)\b`)
+)
+
+// checkDirection parses -Q, and refuses flags about facts that sent packets do not have.
+func (o *Options) checkDirection(given func(flag string) bool) (err error) {
+	byDefault := !given("direction") && !hasHookMap(o) && !o.session.StackDrops && !o.session.Sink && len(o.verdictNames) == 0
+	o.halfSeen = byDefault && bothWays.MatchString(o.filter.Text) && !oneWay.MatchString(o.filter.Text)
+	if o.session.Direction, err = capture.ParseDirection(strings.ToLower(o.directionName)); err != nil {
+		return fmt.Errorf("-Q: %w", err)
+	}
+	if o.session.Direction != capture.Out {
+		return nil
+	}
+	if o.sample.verdicts != nil {
+		return fmt.Errorf("-Q out and --sample %s: sent packets have no verdict: say -Q inout for those of received packets", &o.sample)
+	}
+	if o.recorder.atExit != needNothing {
+		return fmt.Errorf("-Q out and --trigger: sent packets have no %v: say -Q inout for those of received packets", o.recorder.atExit)
+	}
+	return nil
+}
+
+// checkSFlow reads the agent's address, and sets how many bytes of a packet are in a sample: with
+// -s as many as there. If samples are the only output, the session keeps no more bytes than they
+// have.
+func (o *Options) checkSFlow(given func(flag string) bool) error {
+	if !sendsSFlow(o) {
+		return nil
+	}
+	if given("sflow-agent") {
+		if err := o.SFlow.ReadAgent(); err != nil {
+			return err
+		}
+	}
+	isOther := func(t outputs.Target) bool { return t.URL == nil || t.URL.Scheme != outputs.SFlowScheme }
+	switch {
+	case o.snapLen.headers:
+		o.SFlow.Header = sflow.DefaultHeader + int(o.snapLen.payload)
+	case given("snapshot-length"):
+		o.SFlow.Header = int(o.snapLen.Bytes)
+	case !o.Print && o.Live.Serve == "" && !slices.ContainsFunc(o.Targets, isOther):
+		o.snapLen.Bytes = sflow.DefaultHeader
+	}
+	return nil
+}
+
+// completeReason offers the reasons of this kernel.
+func completeReason(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	names, err := capture.Reasons()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return frame.CompleteList(names...)(cmd, args, word)
+}
+
+// checkStackDrops refuses --reason and --trigger reason without --drops, and flags about facts that
+// packets with --drops do not have.
+func (o *Options) checkStackDrops(given func(flag string) bool) error {
+	if given("reason") && len(o.session.Reasons) == 0 {
+		return errors.New("--reason: the list is empty")
+	}
+	if !o.session.StackDrops {
+		if o.recorder.needsReason {
+			return errors.New("--trigger reason is about packets that the stack throws away: add --drops")
+		}
+		return nil
+	}
+	switch {
+	case given("reason") && given("reason-map"):
+		return errors.New("--reason and --reason-map: --reason keeps no packet that an XDP program drops: omit one of them")
+	case o.sample.verdicts != nil:
+		return fmt.Errorf("--drops and --sample %s: packets that the stack throws away have no verdict", &o.sample)
+	case o.recorder.atExit != needNothing:
+		return fmt.Errorf("--drops and --trigger: packets that the stack throws away have no %v", o.recorder.atExit)
+	case o.session.Stamp.IsCards():
+		return fmt.Errorf("--drops and -j %v: the stack does not know the card's stamps", o.session.Stamp)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// companionOptions are the flags for what a capture counts beside the packets.
+// companionOptions are the flags for counters beside the captured packets.
 type companionOptions struct {
 	stats, latency bool
 	count          countFlag
@@ -28,15 +28,15 @@ func (o *companionOptions) flags() []frame.Flag {
 	}
 }
 
-// counting are the flags of companionOptions.
+// counting has the names of the flags of companionOptions.
 var counting = frame.NamesOf(new(companionOptions).flags())
 
-// counts says whether protocols are counted.
+// counts reports whether packets are counted per protocol.
 func (o *companionOptions) counts() bool {
 	return bool(o.count) || o.protocols.Sizes || o.protocols.Flows > 0
 }
 
-// flagOfTraced is the flag that counts something which only a traced program has.
+// flagOfTraced returns the given one of the flags that need a traced program.
 func (o *companionOptions) flagOfTraced() string {
 	if o.stats {
 		return "--stats"

@@ -17,27 +17,29 @@ import (
 )
 
 // companions are the counters of a capture: programs of internal/meter that run within those of the
-// capture, for each packet that these see. After Open its methods may be called concurrently.
+// capture, for each packet at the hook. After capture.Open its methods may be called concurrently.
 type companions struct {
 	options *companionOptions
-	began   time.Time // when the capture began
-	places  []string  // names of interfaces with a direction, where packets are counted
-	exits   map[string]capture.Companions
+	began   time.Time                     // when the capture began
+	places  []string                      // the interfaces and directions that are counted, as placeOf names them
+	exits   map[string]capture.Companions // by interface, for the exit of the program traced there
 	all     []companion
 }
 
 // A companion is one kind of counters on one interface and direction.
 type companion interface {
-	// report has everything since began.
+	// report returns the counts since began. table prints them.
 	report(began time.Time) (r counters.Report, table func(*frame.Page), err error)
-	// isAbout says whether the statistics of this source in a file contain the counters.
+	// isAbout reports whether the counters belong in a file's statistics of src, which is one of
+	// all.
 	isAbout(src capture.Source, all []capture.Source) bool
 	collector() prometheus.Collector
 	Follow() (notice string, err error)
 	Close() error
 }
 
-// join opens the counters for a source and returns their programs, as capture.Options.Companions.
+// join is capture.Options.Companions: it is called for each source, for the entry of a program
+// before its exit, opens the counters and returns their programs.
 func (c *companions) join(src capture.Source) (with capture.Companions, err error) {
 	if src.Hook == capture.Exit {
 		return c.exits[src.Name], nil
@@ -65,7 +67,7 @@ func (c *companions) join(src capture.Source) (with capture.Companions, err erro
 	return with, err
 }
 
-// placeOf names the interface and the direction of a source.
+// placeOf returns the interface and the direction of a source.
 func placeOf(src capture.Source) string { return src.Name + " " + src.Direction().String() }
 
 // joinCount opens the counters of protocols.
@@ -108,7 +110,7 @@ func (c *companions) joinTraced(src capture.Source, with, exit *capture.Companio
 	return nil
 }
 
-// A companionOf has counters of one type at a source.
+// A companionOf is the companion whose snapshots are of type S.
 type companionOf[S any] struct {
 	source capture.Source
 	*counters.Counter[S]
@@ -137,8 +139,8 @@ func (c *companionOf[S]) collector() prometheus.Collector {
 	return metrics.NewCollector(c.Read, c.Metrics)
 }
 
-// isAbout is true for the source where the packets are counted. If that source is not captured, it
-// is true for the other one of the same interface and direction.
+// isAbout is true for the source at whose hook the packets are counted. If that source is not
+// captured, it is true for the other source of the same interface and direction.
 func (c *companionOf[S]) isAbout(src capture.Source, all []capture.Source) bool {
 	if placeOf(src) != placeOf(c.source) {
 		return false
@@ -188,8 +190,8 @@ func (k *CompanionKeys) add(r counters.Report) {
 // maxComment is about the longest comment that a block of a file can have.
 const maxComment = 1<<16 - 64
 
-// comments are the counters in a file's statistics of a source: the object of --json for each kind.
-// An object that is too long for a comment omits protocols and flows.
+// comments returns the counters for a file's statistics of a source, as objects of --json, one for
+// each kind. An object that is too long for a comment omits protocols and flows.
 func (c *companions) comments(src capture.Source, all []capture.Source) (comments []string) {
 	for _, one := range c.all {
 		if !one.isAbout(src, all) {
@@ -220,7 +222,7 @@ func (c *companions) collectors() (list []prometheus.Collector) {
 	return list
 }
 
-// follow makes room in the counters' tables. Call it about once a second.
+// follow enlarges tables that are nearly full. It is called about once a second.
 func (c *companions) follow() (err error) {
 	for _, one := range c.all {
 		_, failed := one.Follow()

@@ -1,6 +1,9 @@
 package capture
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -11,36 +14,37 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Options are the flags of the default command.
+// Options are the flags of the capture.
 type Options struct {
 	outputs.Options
-	session capture.Options // what the flags say in the session's own terms; sessionOptions has the rest
+	session capture.Options // flags that are options of the session; sessionOptions adds the others
 
 	interfaces []string // names and patterns
-	read       []string // files to read instead of capturing
+	read       []string // -r: files to read instead of capturing
 
 	filter filters.Options
 
 	snapLen snapshotLength
-	buffer  frame.Size
+	buffer  frame.Size // of each CPU's ring
 	sample  sampling
 	skip    uint64 // with -r
-	yes     bool
+	yes     bool   // cut this machine off if necessary
 
-	promiscuous, notPromiscuous bool
+	promiscuous, notPromiscuous bool // -P, -p
 
-	// Words, which check reads.
+	// Words, which check parses.
 	at, mode, directionName, filterAt, transportName, stampName string
-	halfSeen                                                    bool // the filter means both directions, and only one is captured by default
 	hookNames, verdictNames                                     []string
 	vlanRestore                                                 bool
 
-	list, listStamps bool
+	halfSeen bool // by check: the filter matches both directions, and only one is captured by default
+
+	list, listStamps bool // -D, -J
 
 	json     jsonFlag
-	listen   string // address of the metrics, "" = none
-	account  bool   // keep the account alone
-	lines    bool   // print packets as lines of JSON
+	listen   string // address of the metrics; "" = none
+	account  bool   // count packets and keep none
+	lines    bool   // by check: packets are printed as JSON or CSV
 	printing outputs.PrintOptions
 	extcap   extcap.Options
 	recorder recorderOptions
@@ -48,8 +52,7 @@ type Options struct {
 	companions companionOptions
 }
 
-// addFlags adds all flags of the capture. A flag is a row here, or in the file of the options that
-// it is of.
+// addFlags adds all flags of the capture.
 func (o *Options) addFlags(cmd *cobra.Command) {
 	add := func(title string, flags []frame.Flag) {
 		frame.AddFlags(cmd, title, flags...)
@@ -170,4 +173,63 @@ func (o *Options) outputFlags() []frame.Flag {
 	return append(flags, frame.ListenFlag(&o.listen),
 		frame.Flag{Name: "json", Value: &o.json, Bare: onStderr, Settings: frame.LetsOut | frame.Wiresharks,
 			Help: "print the report as JSON: one object with the closing counts, to stderr or --json=`file`"})
+}
+
+// sessionOptions returns the options of the session.
+func (o *Options) sessionOptions() capture.Options {
+	s := o.session
+	s.Interfaces, s.Patterns = o.splitInterfaces()
+	s.FilterAtExit = o.filterAt == "exit"
+	s.Filter, s.FilterSets, s.VLANAware = o.filter.Text, o.filter.Sets.Known(), o.filter.VLANAware
+	if o.filter.Program != nil {
+		s.FilterProgram = o.filter.Program.Instructions
+	}
+	s.Fragments, s.VXLANPort = o.filter.Fragments, o.filter.VXLANPort()
+	s.Hash = o.printing.Verbose > 0
+	s.SnapLen, s.HeadersOnly, s.Payload = int(o.snapLen.Bytes), o.snapLen.headers, int(o.snapLen.payload)
+	s.Count = o.Count
+	s.Sample, s.SampleVerdicts, s.Adaptive = o.sample.oneIn, o.sample.verdicts, o.sample.auto
+	s.Promiscuous = o.promiscuity()
+	s.Buffer, s.Immediate = int(o.buffer.Bytes), o.Unbuffer
+	return s
+}
+
+func (o *Options) promiscuity() capture.Promiscuity {
+	switch {
+	case o.promiscuous:
+		return capture.PromiscuousOn
+	case o.notPromiscuous:
+		return capture.PromiscuousOff
+	}
+	return capture.PromiscuousAuto
+}
+
+// transportNames returns the values of --transport.
+func transportNames() (names []string) {
+	for _, t := range append(capture.Transports(), capture.TransportAuto) {
+		names = append(names, t.String())
+	}
+	return names
+}
+
+// aboutTransports lists the values of --transport with a description of each.
+func aboutTransports() string {
+	var list []string
+	for _, t := range capture.Transports() {
+		list = append(list, fmt.Sprintf("%v (%s)", t, t.About()))
+	}
+	auto := capture.TransportAuto
+	return fmt.Sprintf("%s, or %v (%s)", strings.Join(list, ", "), auto, auto.About())
+}
+
+// longestPackets lists the largest snapshot length of each transport, the default one first.
+func longestPackets() (text string) {
+	for i, t := range capture.Transports() {
+		if i == 0 {
+			text = fmt.Sprint(t.MaxSnapLen())
+		} else {
+			text += fmt.Sprintf(", or %d with --transport %v", t.MaxSnapLen(), t)
+		}
+	}
+	return text
 }

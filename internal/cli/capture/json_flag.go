@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
@@ -19,8 +21,8 @@ type jsonFlag struct {
 	given bool
 	file  string
 
-	opened *outfile.File // nil for a descriptor
-	begun  bool
+	opened *outfile.File // nil for a descriptor, and before open
+	begun  bool          // begin was called
 }
 
 // onStderr is the file of --json without a value.
@@ -61,9 +63,9 @@ func (f *jsonFlag) path() string {
 	return f.file
 }
 
-// open returns stderr itself if the objects go there. A descriptor is used directly: opening it
-// again by its name would empty the file behind it, and is impossible for a socket. A file is
-// opened by a function of the sandbox, and stays unchanged until begin is called.
+// open opens the file of --json, or returns p.Stderr. A descriptor is used directly: opening it
+// again by its name would empty the file behind it, and is impossible for a socket. Any other file
+// is opened by the given function of an outfile.Opener, and stays unchanged until begin is called.
 func (f *jsonFlag) open(p *frame.Process, by func(path string, open func(outfile.Trust) error) error) (*frame.Console, error) {
 	fd := f.descriptor()
 	if fd == unix.Stderr {
@@ -90,12 +92,12 @@ func (f *jsonFlag) open(p *frame.Process, by func(path string, open func(outfile
 	if err != nil || mode&unix.O_ACCMODE == unix.O_RDONLY {
 		return nil, fmt.Errorf("--json=%s: the descriptor is open for reading only", f.file)
 	}
-	unix.CloseOnExec(fd) // else the commands of -z would keep it open, and its reader would wait for its end
+	unix.CloseOnExec(fd) // so that its reader does not wait for the end of commands of -z
 	return frame.NewConsole(os.NewFile(uintptr(fd), f.file)), nil
 }
 
-// explainLines says that packets are printed as text, where people read what goes to stderr, and no
-// program that expects objects alone.
+// explainLines prints a hint for users who expect that --json prints packets as JSON. It prints
+// nothing if stderr is read by a program, which may expect only objects.
 func (f *jsonFlag) explainLines(o *Options) {
 	if f.file != onStderr || o.lines {
 		return
@@ -106,7 +108,7 @@ func (f *jsonFlag) explainLines(o *Options) {
 	}
 }
 
-// isSameOpen reports whether two open files are the same one; nil is none.
+// isSameOpen reports whether two open files are the same. It is false for nil.
 func isSameOpen(a, b *os.File) bool {
 	if a == nil || b == nil {
 		return false
@@ -136,12 +138,74 @@ func (f *jsonFlag) Give(uid, gid int) error {
 	return f.opened.Give(uid, gid)
 }
 
-// explain returns the error of a faulty filter, or a better one if the filter's first word was
-// meant as the file of --json. The file must come after an equals sign, because a filter may follow
-// --json.
+// explain returns the error of a faulty filter, or a better one for `--json out.json`, where the
+// first word of the filter was meant as the file of --json: a file must come after an equals sign.
 func (f *jsonFlag) explain(words []string, faulty error) error {
 	if f.file != onStderr || len(words) == 0 || !strings.ContainsAny(words[0], "/.") {
 		return faulty
 	}
 	return fmt.Errorf("%s is no filter: to write the counts to a file say --json=%s", words[0], escape.ShellWord(words[0]))
+}
+
+// conflict refuses a file of --json that is also a file of the capture, because each would
+// overwrite the other. It is called before any of them is opened. It finds a later file of a series
+// by its number, but not one whose name will have the time of -G, or that is a link. The lock of
+// the file finds those, when they begin.
+func (f *jsonFlag) conflict(o *Options) error {
+	path := f.path()
+	if path == "" {
+		return nil
+	}
+	for _, name := range o.Writes {
+		if frame.IsStdout(name) || outputs.IsURL(name) {
+			continue
+		}
+		first := o.Rotate.FirstName(name)
+		for _, file := range []string{name, first, first + outfile.Partial} {
+			if isSameFile(file, path) {
+				return sameFile(name, path)
+			}
+		}
+		if o.Rotate.IsLater(leadsTo(name), leadsTo(path)) {
+			return sameFile(name, path)
+		}
+	}
+	return nil
+}
+
+func sameFile(write, counts string) error {
+	return fmt.Errorf("-w %s and --json=%s would write to the same file: choose another one for the counts", write, counts)
+}
+
+// isSameFile reports whether two paths lead to the same file, even if it does not exist yet. It is
+// false for a device, to which both can write.
+func isSameFile(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	if errA == nil && errB == nil {
+		return os.SameFile(infoA, infoB) && infoA.Mode()&os.ModeDevice == 0
+	}
+	return os.IsNotExist(errA) && os.IsNotExist(errB) && leadsTo(a) == leadsTo(b)
+}
+
+// leadsTo returns the absolute path at which a file would be created, after all symbolic links. The
+// last link may lead to a file that does not exist.
+func leadsTo(path string) string {
+	for range 40 { // Linux follows as many links
+		to, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		path = filepath.Join(dir, filepath.Base(path))
+	}
+	return path
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// headBytes hold the headers of most packets: the number of bytes for the advice on -s.
+// headBytes is the snapshot length in the advice on -s: it holds the headers of most packets.
 const headBytes = 128
 
 // lossRemedy names the flags that help against a loss of packets in a session with these options,
-// and by the figures of the loss how far each of them helps. printing says whether the session
-// prints its packets.
+// each with how much it helps, computed from the figures of the loss. printing is true if the
+// session prints its packets.
 func lossRemedy(l *capture.Loss, o capture.Options, printing bool) string {
 	var help []string
 	add := func(format string, args ...any) { help = append(help, fmt.Sprintf(format, args...)) }
@@ -41,7 +41,7 @@ func lossRemedy(l *capture.Loss, o capture.Options, printing bool) string {
 	return "what helps: " + strings.Join(help, ", ")
 }
 
-// flagSize writes a multiple of 1 KiB as the value of -B.
+// flagSize formats a multiple of 1 KiB as the value of -B.
 func flagSize(n int) string {
 	if n%(1<<20) == 0 {
 		return fmt.Sprintf("%dM", n>>20)

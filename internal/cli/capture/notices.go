@@ -8,54 +8,55 @@ import (
 )
 
 const (
-	maxAlike = 10  // of one kind that are told in full
-	maxTold  = 100 // that are told in full, and the kinds that are counted
+	maxOfKind = 10  // printed notices of one kind
+	maxTexts  = 100 // printed notices, and kinds
 )
 
-// notices are what a capture says while it runs. However many there are, they take little memory
-// and few lines: of those that differ in their numbers alone the first are told, and the others are
-// counted. add may be called by any goroutine, everything else by one at a time.
+// notices are the messages of a capture while it runs. Two notices are of one kind if they differ
+// only in numbers. The first of each kind are printed, and the others counted, so that any number
+// of notices needs little memory and few lines. add may be called by any goroutine, all other
+// methods by one at a time.
 type notices struct {
-	come   chan error    // from add, to be given to fold
-	missed atomic.Uint64 // that came faster than they could be told
+	queue     chan error    // from add to fold
+	discarded atomic.Uint64 // because the queue was full
 
-	texts   []string // those that were told in full
-	alike   map[string]uint64
-	omitted uint64
+	texts   []string          // the printed notices
+	kinds   map[string]uint64 // the number of notices of each kind
+	omitted uint64            // notices that were not printed
 }
 
-// An answer is a notice that somebody has asked for, by a signal. It is always printed.
+// An answer is a notice that the user has requested by a signal. It is always printed.
 type answer struct{ error }
 
 func (a answer) Unwrap() error { return a.error }
 
-// newNotices returns an empty list.
 func newNotices() *notices {
-	return &notices{come: make(chan error, 16), alike: make(map[string]uint64)}
+	return &notices{queue: make(chan error, 16), kinds: make(map[string]uint64)}
 }
 
-// add never waits.
+// add queues a notice. It never waits.
 func (n *notices) add(err error) {
 	select {
-	case n.come <- err:
+	case n.queue <- err:
 	default:
-		n.missed.Add(1)
+		n.discarded.Add(1)
 	}
 }
 
 var noticeNumbers = regexp.MustCompile(`[0-9]+`)
 
-// fold counts a notice and returns the text to print. The first of a kind are printed unchanged.
-// After that it returns only the 100th, 1000th, ... of a kind, with the count.
-func (n *notices) fold(text string) (told string, ok bool) {
+// fold counts a notice and returns the text to print; false = print none. The first notices of a
+// kind are printed unchanged. After that it returns only the 100th, 1000th, ... of a kind, with the
+// count.
+func (n *notices) fold(text string) (printed string, ok bool) {
 	kind := noticeNumbers.ReplaceAllString(text, "0")
-	if len(n.alike) >= maxTold && n.alike[kind] == 0 {
+	if len(n.kinds) >= maxTexts && n.kinds[kind] == 0 {
 		n.omitted++
 		return "", false
 	}
-	n.alike[kind]++
-	count := n.alike[kind]
-	if count <= maxAlike && len(n.texts) < maxTold {
+	n.kinds[kind]++
+	count := n.kinds[kind]
+	if count <= maxOfKind && len(n.texts) < maxTexts {
 		n.texts = append(n.texts, text)
 		return text, true
 	}
@@ -66,12 +67,12 @@ func (n *notices) fold(text string) (told string, ok bool) {
 	return "", false
 }
 
-// keep keeps a text that was printed, if there are not too many.
+// keep adds an answer, which was printed, to the texts, unless there are maxTexts.
 func (n *notices) keep(text string) {
-	if len(n.texts) < maxTold {
+	if len(n.texts) < maxTexts {
 		n.texts = append(n.texts, text)
 	}
 }
 
-// left is how many notices are not among the texts.
-func (n *notices) left() uint64 { return n.omitted + n.missed.Load() }
+// left returns how many notices were not printed.
+func (n *notices) left() uint64 { return n.omitted + n.discarded.Load() }

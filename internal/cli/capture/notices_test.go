@@ -15,8 +15,8 @@ func TestNotices(t *testing.T) {
 		text                func(i int) string
 		kept, told, omitted int
 	}{
-		{"alike", func(i int) string { return fmt.Sprintf("out-%d.pcapng: %d packets", i, i*i) }, maxAlike, maxAlike + 3, 20_000 - maxAlike},
-		{"different", func(i int) string { return strings.Repeat("x", i) }, maxTold, 2 * maxTold, 20_000 - maxTold},
+		{"alike", func(i int) string { return fmt.Sprintf("out-%d.pcapng: %d packets", i, i*i) }, maxOfKind, maxOfKind + 3, 20_000 - maxOfKind},
+		{"different", func(i int) string { return strings.Repeat("x", i) }, maxTexts, 2 * maxTexts, 20_000 - maxTexts},
 	} {
 		n, told := newNotices(), 0
 		for i := range 20_000 {
@@ -27,8 +27,8 @@ func TestNotices(t *testing.T) {
 				told++
 			}
 		}
-		if len(n.texts) != test.kept || n.left() != uint64(test.omitted) || told != test.told || len(n.alike) > maxTold {
-			t.Errorf("%s: %d kept, %d told, %d omitted, %d kinds", test.name, len(n.texts), told, n.left(), len(n.alike))
+		if len(n.texts) != test.kept || n.left() != uint64(test.omitted) || told != test.told || len(n.kinds) > maxTexts {
+			t.Errorf("%s: %d kept, %d told, %d omitted, %d kinds", test.name, len(n.texts), told, n.left(), len(n.kinds))
 		}
 	}
 	// Of those that nobody took in time the number is known.
@@ -36,7 +36,7 @@ func TestNotices(t *testing.T) {
 	for range 20 {
 		n.add(errors.New("at once"))
 	}
-	if got := n.left() + uint64(len(n.come)); got != 20 || n.left() == 0 {
+	if got := n.left() + uint64(len(n.queue)); got != 20 || n.left() == 0 {
 		t.Errorf("%d of 20 notices are known of", got)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/lines"
 )
 
-// openOutputs opens the outputs.
+// openOutputs opens all outputs except the printer.
 func (r *captureRun) openOutputs(ctx context.Context) error {
 	if r.o.extcap.Captures {
 		fifo, err := r.o.extcap.OpenFifo(ctx, r.writer(&outputs.Target{}), &r.o.Sandbox)
@@ -20,11 +20,11 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 		}
 		return err
 	}
-	output := r.o.Process.Stderr.File()
+	messages := r.o.Process.Stderr.File()
 	if r.text != r.o.Process.Stderr {
-		output = nil // stderr has only JSON objects and errors
+		messages = nil // stderr has only JSON objects and errors
 	}
-	return r.Open(ctx, output, func(t *outputs.Target) (bool, error) {
+	return r.Open(ctx, messages, func(t *outputs.Target) (bool, error) {
 		if r.o.recorder.size.Bytes == 0 || !t.IsFile() {
 			return false, nil
 		}
@@ -34,7 +34,7 @@ func (r *captureRun) openOutputs(ctx context.Context) error {
 	})
 }
 
-// closeOutputs releases what End has not released, or what was never begun.
+// closeOutputs releases outputs that were not ended.
 func (r *captureRun) closeOutputs() {
 	r.Destinations.Close()
 	if r.recorder != nil {
@@ -42,7 +42,7 @@ func (r *captureRun) closeOutputs() {
 	}
 }
 
-// writer returns the options for writing a file. The counters are in its statistics.
+// writer returns the options for writing a file, whose statistics have the companions' counters.
 func (r *captureRun) writer(t *outputs.Target) file.Options {
 	w := r.o.Writer(t)
 	w.Microseconds = r.o.printing.Microseconds()
@@ -56,7 +56,7 @@ func (r *captureRun) writer(t *outputs.Target) file.Options {
 	return w
 }
 
-// allOutputs are all outputs for packets: first those that -w names, in that order.
+// allOutputs returns all outputs for packets, first those of -w in their order.
 func (r *captureRun) allOutputs() (outputs []capture.Output) {
 	for _, out := range r.Outputs {
 		outputs = append(outputs, out.Live)
@@ -70,7 +70,7 @@ func (r *captureRun) allOutputs() (outputs []capture.Output) {
 	return outputs
 }
 
-// openPrinter opens what prints packets.
+// openPrinter opens the output that prints packets, as text or as lines of JSON or CSV.
 func (r *captureRun) openPrinter() error {
 	if err := frame.CheckNotClosed("packets", "-w /dev/null"); err != nil {
 		return fmt.Errorf("print packets: %w", err)
@@ -88,7 +88,7 @@ func (r *captureRun) openPrinter() error {
 	return err
 }
 
-// prints says whether the packets are printed.
+// prints reports whether the packets are printed.
 func (r *captureRun) prints() bool {
 	return r.o.Print || len(r.Outputs) == 0 && !r.o.account
 }

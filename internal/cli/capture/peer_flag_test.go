@@ -16,8 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/read"
 )
 
-// flagsOfPeers are the flags of three tools, by their manuals: tcpdump 5.0, dumpcap 4.0 and
-// xdpdump 1.3. Not here are -h, --help and --version, which every command has.
+// flagsOfPeers are the flags of three tools, by their manuals: tcpdump 5.0, dumpcap 4.0 and xdpdump
+// 1.3. Not here are -h, --help and --version, which every command has.
 var flagsOfPeers = map[string]string{
 	"tcpdump": "-A -b -B --buffer-size -c --count -C -d -D --list-interfaces -e -E -f -F -G -H " +
 		"-i --interface -I --monitor-mode --immediate-mode -j --time-stamp-type -J --list-time-stamp-types " +

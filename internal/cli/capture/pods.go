@@ -5,30 +5,22 @@ import (
 	"fmt"
 
 	"github.com/xdpcap/xdpcap/capture"
+	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/pods"
-	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // podInterfaces returns the interfaces of the pod whose network namespace this process has entered:
 // all that can be captured, except the loopback interface.
 func podInterfaces() (names []string, err error) {
-	ifis, err := xdp.Interfaces()
-	if err != nil {
-		return nil, err
+	names, err = frame.AllInterfaces()
+	if err == nil && names == nil {
+		err = errors.New("--pod: the pod has no Ethernet interface that is up: see xdpcap interfaces with the same --pod")
 	}
-	for _, ifi := range ifis {
-		if reason, _ := ifi.Obstacle(); reason == "" && ifi.Type != "loopback" {
-			names = append(names, ifi.Name)
-		}
-	}
-	if names == nil {
-		return nil, errors.New("--pod: the pod has no Ethernet interface that is up: see xdpcap interfaces with the same --pod")
-	}
-	return names, nil
+	return names, err
 }
 
-// namePods tells the session the pods of this host. A capture without their names is better than
-// none, so an error is only a notice with -v.
+// namePods adds the names of this host's pods to the options of the session. Captures work without
+// them, so an error is only a notice with -v.
 func (r *captureRun) namePods(o *capture.Options) {
 	owners, err := r.o.Process.Pods()
 	if err != nil && !errors.Is(err, pods.ErrNoRuntime) && r.o.printing.Verbose > 0 {

@@ -6,35 +6,43 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// predecessors has what the index of each source had counted before the source came. It is empty
-// where no interface comes or goes.
+// When the outputs have forgotten a source, another source gets its index, and its account begins
+// with the counts of all earlier sources with that index. predecessors has these counts. It is
+// empty unless interfaces come and go, or the filter changes.
 type predecessors struct {
 	mu  sync.Mutex
 	all []predecessor // by index
 }
 
-// A predecessor stands for all sources with an index that the outputs have forgotten.
+// A predecessor has the counts of all forgotten sources with an index.
 type predecessor struct {
+	sources       int    // their number
 	arrival       uint32 // of the last of them
-	sources       int    // how many there were
-	before, after forms  // what they had counted without the last of them, and with it
+	before, after forms  // the sum of their counts, without the last of them and with it
 }
 
-// forms are an account in the two forms that it has: of accountsNow, and of the end. They differ
-// where a recorder decides about packets later.
+// forms are an account as accountsNow reports it, and as it is at the end. They differ if a
+// recorder still has to decide about packets.
 type forms struct{ now, end capture.Account }
 
-// An earlier stands for sources that have gone, and whose indexes others have.
+func (f *forms) of(atEnd bool) capture.Account {
+	if atEnd {
+		return f.end
+	}
+	return f.now
+}
+
+// earlier is the sum of all sources that are forgotten and whose indexes have other sources now.
 type earlier struct {
 	Sources int `json:"sources"`
 	AccountKeys
 }
 
-// forget notes what the first output has counted for a source that all outputs have forgotten.
+// forget keeps the account of a source that all outputs have forgotten, as the first output has it.
 func (r *captureRun) forget(source int) {
 	all, err := r.accountsNow()
 	if err != nil {
-		return // the end of the session meets the same error
+		return // the end of the session returns the same error
 	}
 	account := all[0].Of(source)
 	past := forms{account, account}
@@ -50,24 +58,24 @@ func (r *captureRun) forget(source int) {
 	for len(p.all) <= source {
 		p.all = append(p.all, predecessor{})
 	}
-	of := &p.all[source]
-	of.arrival, of.sources, of.before, of.after = arrival, of.sources+1, of.after, past
+	old := p.all[source]
+	p.all[source] = predecessor{sources: old.sources + 1, arrival: arrival, before: old.after, after: past}
 }
 
-// divide divides accounts into those of the present sources, which were read after them, and the
-// sum of those that had the same indexes before.
-func (p *predecessors) divide(accounts capture.Accounts, sources []capture.Source, of func(forms) capture.Account) (own capture.Accounts, past earlier) {
+// divide divides accounts into those of the sources themselves and the sum of their predecessors.
+// sources were read after the accounts. atEnd is true for accounts of the end.
+func (p *predecessors) divide(accounts capture.Accounts, sources []capture.Source, atEnd bool) (own capture.Accounts, past earlier) {
 	own = accounts.Plus(make(capture.Accounts, len(sources)))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var sum capture.Account
 	for i := range min(len(p.all), len(sources)) {
 		last := &p.all[i]
-		before, n := of(last.after), last.sources
-		if sources[i].Arrival == last.arrival {
-			before, n = of(last.before), last.sources-1
+		before, n := last.after.of(atEnd), last.sources
+		if sources[i].Arrival == last.arrival { // the index has no new source yet
+			before, n = last.before.of(atEnd), last.sources-1
 		}
-		if own[i].Seen < before.Seen { // the accounts are older
+		if own[i].Seen < before.Seen { // the accounts were read before the predecessor was forgotten
 			before = own[i]
 		}
 		own[i] = own[i].Minus(before)
@@ -77,15 +85,3 @@ func (p *predecessors) divide(accounts capture.Accounts, sources []capture.Sourc
 	past.AccountKeys = newAccountKeys(sum)
 	return own, past
 }
-
-// form is the form of the accounts now.
-func (r *captureRun) form() func(forms) capture.Account {
-	if r.accounts != nil {
-		return end
-	}
-	return now
-}
-
-func now(f forms) capture.Account { return f.now }
-
-func end(f forms) capture.Account { return f.end }

@@ -23,25 +23,25 @@ func TestPredecessors(t *testing.T) {
 		name     string
 		accounts capture.Accounts
 		arrivals []uint32
-		form     func(forms) capture.Account
+		atEnd    bool
 		want     []uint64 // seen of each source
 		earlier  uint64
 		sources  int
 	}{
-		{"no predecessor", capture.Accounts{seen(7)}, []uint32{1}, now, []uint64{7}, 0, 0},
-		{"gone, without a successor", capture.Accounts{seen(7), seen(10)}, []uint32{1, 5}, now, []uint64{7, 10}, 0, 0},
-		{"successors", capture.Accounts{seen(7), seen(12), seen(33)}, []uint32{1, 9, 10}, now, []uint64{7, 2, 3}, 40, 4},
-		{"the last one that went", capture.Accounts{seen(7), seen(12), seen(30)}, []uint32{1, 9, 8}, now, []uint64{7, 2, 10}, 30, 3},
-		{"at the end", capture.Accounts{seen(7), seen(12), seen(33)}, []uint32{1, 9, 10}, end, []uint64{7, 1, 2}, 42, 4},
-		{"accounts from before it came", capture.Accounts{seen(7), seen(9)}, []uint32{1, 9}, now, []uint64{7, 0}, 9, 1},
-		{"no account yet", capture.Accounts{seen(7)}, []uint32{1, 5, 11}, now, []uint64{7, 0, 0}, 0, 3},
+		{"no predecessor", capture.Accounts{seen(7)}, []uint32{1}, false, []uint64{7}, 0, 0},
+		{"gone, without a successor", capture.Accounts{seen(7), seen(10)}, []uint32{1, 5}, false, []uint64{7, 10}, 0, 0},
+		{"successors", capture.Accounts{seen(7), seen(12), seen(33)}, []uint32{1, 9, 10}, false, []uint64{7, 2, 3}, 40, 4},
+		{"the last one that went", capture.Accounts{seen(7), seen(12), seen(30)}, []uint32{1, 9, 8}, false, []uint64{7, 2, 10}, 30, 3},
+		{"at the end", capture.Accounts{seen(7), seen(12), seen(33)}, []uint32{1, 9, 10}, true, []uint64{7, 1, 2}, 42, 4},
+		{"accounts from before it came", capture.Accounts{seen(7), seen(9)}, []uint32{1, 9}, false, []uint64{7, 0}, 9, 1},
+		{"no account yet", capture.Accounts{seen(7)}, []uint32{1, 5, 11}, false, []uint64{7, 0, 0}, 0, 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var sources []capture.Source
 			for _, arrival := range test.arrivals {
 				sources = append(sources, capture.Source{Arrival: arrival})
 			}
-			own, earlier := p.divide(test.accounts, sources, test.form)
+			own, earlier := p.divide(test.accounts, sources, test.atEnd)
 			var got []uint64
 			for _, a := range own {
 				got = append(got, a.Seen)

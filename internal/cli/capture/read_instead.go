@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// readInstead runs read for a command line of the capture that has -r, as tcpdump's users type it.
+// readInstead runs the command read for a command line of the capture with -r, as tcpdump has it.
 func readInstead(cmd *cobra.Command, files, words []string) error {
 	read, _, err := cmd.Root().Find([]string{"read"})
 	if err != nil {
@@ -30,22 +30,22 @@ func readInstead(cmd *cobra.Command, files, words []string) error {
 	return read.RunE(read, read.Flags().Args())
 }
 
-// isSlice says whether a flag may be repeated, each time with one value.
+// isSlice reports whether a flag may be repeated, each time with one value.
 func isSlice(v pflag.Value) bool {
 	_, ok := v.(pflag.SliceValue)
 	return ok && v.Type() != "stringSlice"
 }
 
-// readLine returns the arguments of read that mean the same as these flags of the capture.
+// readLine translates flags of the capture to arguments of read.
 func readLine(read *cobra.Command, given *pflag.FlagSet, files, words []string) (args []string, err error) {
 	given.Visit(func(f *pflag.Flag) {
-		same := read.Flags().Lookup(f.Name)
+		ofRead := read.Flags().Lookup(f.Name)
 		switch {
-		case f.Name == "read-file" || same != nil && frame.IsAcceptedPeerFlag(same):
-		case same != nil && frame.InsteadOfPeerFlag(same) != "":
-			err = fmt.Errorf("%s: %s", frame.FlagName(f), frame.InsteadOfPeerFlag(same))
-		case same == nil && frame.IsAcceptedPeerFlag(f):
-		case same == nil:
+		case f.Name == "read-file" || ofRead != nil && frame.IsAcceptedPeerFlag(ofRead):
+		case ofRead != nil && frame.InsteadOfPeerFlag(ofRead) != "":
+			err = fmt.Errorf("%s: %s", frame.FlagName(f), frame.InsteadOfPeerFlag(ofRead))
+		case ofRead == nil && frame.IsAcceptedPeerFlag(f):
+		case ofRead == nil:
 			err = fmt.Errorf("%s does not work with -r: omit it; see xdpcap read --help", frame.FlagName(f))
 		case f.Name == "json" && f.Value.String() != onStderr:
 			err = fmt.Errorf("--json=%[1]s does not work with -r, which prints packets as JSON to standard output: say --json >%[1]s", escape.ShellWord(f.Value.String()))

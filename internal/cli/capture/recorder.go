@@ -31,10 +31,11 @@ type recorderOptions struct {
 	interval time.Duration // between triggers
 	limits   file.Rotation
 
+	// Of the words, by checkRecorder:
 	triggers    []recorder.Trigger
-	atExit      triggerNeed // what the triggers must know of packets that leave a program
-	needsReason bool        // one must know the reason for which packets were thrown away
-	atEnd       bool
+	atExit      triggerNeed // needVerdict or needRunTime if a trigger needs it; else needNothing
+	needsReason bool        // a trigger needs the reason for which the stack drops packets
+	atEnd       bool        // --trigger end
 }
 
 func (o *recorderOptions) flags() []frame.Flag {
@@ -49,10 +50,10 @@ func (o *recorderOptions) flags() []frame.Flag {
 	}
 }
 
-// A ringFlag is the value of --ring: a size, or a time, or both with a comma between them.
+// A ringFlag is the value of --ring: a size (256M), a time (10s), or both (10s,256M).
 type ringFlag recorderOptions
 
-// timedRing is the memory for packets where --ring has a time alone.
+// timedRing is the memory for packets, in bytes, if --ring has only a time.
 const timedRing = 256 << 20
 
 func (o *ringFlag) Set(text string) error {
@@ -82,7 +83,7 @@ func (o *ringFlag) String() string { return o.size.String() }
 func (o *ringFlag) Type() string   { return "size" }
 func (o *ringFlag) Forget()        { o.size.Bytes, o.ahead = 0, 0 }
 
-// checkRecorder finds mistakes in the flags. given says which flags were set.
+// checkRecorder finds mistakes in the flags of the recorder, and parses its triggers.
 func (c *Options) checkRecorder(given func(flag string) bool) error {
 	o, write := &c.recorder, c.Write
 	switch {
@@ -123,7 +124,7 @@ func (c *Options) checkRecorder(given func(flag string) bool) error {
 	return nil
 }
 
-// openRecorder makes the recorder, and checks that it will be able to create files.
+// openRecorder creates the recorder, and checks that it will be able to create files.
 func (r *captureRun) openRecorder() (err error) {
 	trust := r.o.Sandbox.Opener().Trust(r.o.Write)
 	if err := r.o.Sandbox.Try(func() error { return outfile.TryDirectory(filepath.Dir(r.o.Write), trust) }); err != nil {
@@ -160,8 +161,8 @@ func (r *captureRun) openRecorder() (err error) {
 	return nil
 }
 
-// openRecording creates the next file of the recorder. If somebody has put something at its name
-// since names looked, it takes the next name, because packets would go to whoever put a FIFO there.
+// openRecording creates the next file of the recorder. It uses the next name if a file of that name
+// has come into being since names has checked it: packets would go to whoever has created a FIFO.
 func (r *captureRun) openRecording(names func() string, limits file.Rotation) (*file.File, string, error) {
 	options := r.writer(r.o.File())
 	options.NoLinks = r.o.Sandbox.Opener().Trust(r.o.Write).NoLinks
@@ -195,8 +196,8 @@ func (r recorded) Error() string {
 // A recorderOutput is the recorder as one of the capture's outputs.
 type recorderOutput struct{ *recorder.Recorder }
 
-// Accounts are those of the session: packets that are or were in memory count as captured, because
-// only the end shows which ones were recorded.
+// Accounts returns the session's accounts: packets that are or were in memory count as captured,
+// because only the end shows which of them were recorded.
 func (r recorderOutput) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
 	return session()
 }
@@ -209,20 +210,15 @@ func (r recorderOutput) Summarize(s *outputs.Summary) {
 
 // triggerBySignal lets SIGUSR2 trigger the recorder until the returned function is called.
 func (r *captureRun) triggerBySignal() (stop func()) {
-	asked, done := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(asked, unix.SIGUSR2)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGUSR2)
 	go func() {
-		for {
-			select {
-			case <-asked:
-				r.recorder.Trigger("SIGUSR2")
-			case <-done:
-				return
-			}
+		for range signals {
+			r.recorder.Trigger("SIGUSR2")
 		}
 	}()
 	return func() {
-		signal.Stop(asked)
-		close(done)
+		signal.Stop(signals)
+		close(signals)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// reloadOnHangup lets SIGHUP read the files of the sets again, and with --reload-filter that of the
-// filter, until the returned function is called. It changes nothing where nothing can be read
-// again.
+// reloadOnHangup makes SIGHUP read the files of sets again, and with --reload-filter that of the
+// filter, until the returned function is called. If there is no such file, SIGHUP ends the capture,
+// as without the call.
 func (r *captureRun) reloadOnHangup() (stop func()) {
 	all := slices.DeleteFunc(slices.Clone(r.o.filter.Sets), func(s *set.Set) bool { return !s.CanReload() })
 	if len(all) == 0 && !r.o.session.FilterChanges {
@@ -42,7 +42,7 @@ func (r *captureRun) reloadOnHangup() (stop func()) {
 	})
 }
 
-// noteUnreadable gives a notice if the user that the process has become cannot read a file.
+// noteUnreadable adds a notice if the user that the process has become cannot read a file.
 func (r *captureRun) noteUnreadable(what, path string) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -52,8 +52,8 @@ func (r *captureRun) noteUnreadable(what, path string) {
 	f.Close() // only read
 }
 
-// reloadFilter replaces the present expression by the one that is in the file of -F now, and
-// returns a notice.
+// reloadFilter replaces the filter by the one that is in the file of -F now, and returns a notice
+// about it. expression is the current filter.
 func (r *captureRun) reloadFilter(expression *string) error {
 	file := r.o.filter.File
 	next, err := r.o.filter.Reread(r.o.Process.Signalled())
@@ -61,7 +61,7 @@ func (r *captureRun) reloadFilter(expression *string) error {
 	case err != nil:
 		return fmt.Errorf("the filter stays as it was: %w", err)
 	case next == *expression:
-		return fmt.Errorf("read %s again: the filter is %s, as before", file, orEvery(next))
+		return fmt.Errorf("read %s again: the filter is %s, as before", file, quoteFilter(next))
 	}
 	if err := r.session.SetFilter(next); err != nil {
 		if name := (*net.DNSError)(nil); errors.As(err, &name) {
@@ -70,25 +70,25 @@ func (r *captureRun) reloadFilter(expression *string) error {
 		return fmt.Errorf("the filter stays as it was: %w", err)
 	}
 	*expression = next
-	return fmt.Errorf("read %s again: the filter is %s from now on", file, orEvery(next))
+	return fmt.Errorf("read %s again: the filter is %s from now on", file, quoteFilter(next))
 }
 
-// orEvery is a filter for a message.
-func orEvery(expression string) string {
+// quoteFilter formats a filter for a message.
+func quoteFilter(expression string) string {
 	if expression == "" {
 		return "every packet"
 	}
 	return fmt.Sprintf("%q", expression)
 }
 
-// writeFilters prints what has become of the packets under each filter, if there were several.
+// writeFilters prints the account of each filter, if there were several.
 func (r *captureRun) writeFilters(accounts capture.Accounts) {
 	if !r.o.session.FilterChanges {
 		return
 	}
 	sources := r.session.Sources()
-	own, past := r.divide(accounts, sources, r.form())
-	var filters []string // in the order in which they came
+	own, past := r.divide(accounts, sources, r.accounts != nil)
+	var filters []string // the oldest first
 	sums := make(map[string]*capture.Account)
 	order := slices.Clone(sources)
 	slices.SortStableFunc(order, func(a, b capture.Source) int { return a.Came - b.Came })
@@ -102,15 +102,15 @@ func (r *captureRun) writeFilters(accounts capture.Accounts) {
 		return
 	}
 	for _, f := range filters {
-		frame.Say(r.text, "filter %s: %s", orEvery(f), sums[f].Equation())
+		frame.Say(r.text, "filter %s: %s", quoteFilter(f), sums[f].Equation())
 	}
 	if past.Sources > 0 {
 		frame.Say(r.text, "filters before those: %s", past.Equation())
 	}
 }
 
-// readsAgain are the directories of files that are read at SIGHUP.
-func (o *Options) readsAgain() []string {
+// directoriesAtHangup returns the directories of files that are read at SIGHUP.
+func (o *Options) directoriesAtHangup() []string {
 	all := o.filter.Sets.Directories()
 	if o.session.FilterChanges {
 		all = append(all, filepath.Dir(o.filter.File), "/etc") // which has the names of ports

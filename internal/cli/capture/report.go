@@ -16,7 +16,9 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/status"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
 // programWords are the words for a traced program, by where it runs.
@@ -24,7 +26,7 @@ var programWords = map[capture.TargetPlace]string{
 	0: "XDP program", capture.AtTCIngress: "tc ingress program", capture.AtTCEgress: "tc egress program", capture.AtTC: "tc program",
 }
 
-// announce says on stderr that packets are being captured, and how.
+// announce prints where packets are captured, and in which way.
 func announce(out io.Writer, sources []capture.Source, o capture.Options, privileges *frame.Sandbox, verbose bool) {
 	var withoutTSO, withoutTags []string
 	for _, src := range sources {
@@ -64,7 +66,7 @@ func announce(out io.Writer, sources []capture.Source, o capture.Options, privil
 	frame.Say(out, "listening on %s, link-type EN10MB (Ethernet), snapshot length %s", strings.Join(where, ", and on "), lengthOf(o))
 }
 
-// lengthOf says how much of each packet is kept.
+// lengthOf formats how much of each packet is kept.
 func lengthOf(o capture.Options) string {
 	if !o.HeadersOnly {
 		return fmt.Sprint(o.SnapLen, " bytes")
@@ -72,8 +74,7 @@ func lengthOf(o capture.Options) string {
 	return (&snapshotLength{headers: true, payload: int64(o.Payload)}).String()
 }
 
-// driverOf names the driver of an interface, or only the interface if it has no driver, like
-// loopback.
+// driverOf names the driver of an interface, or only the interface if it has no driver.
 func driverOf(src capture.Source) string {
 	if src.Driver == "" {
 		return src.Name
@@ -81,15 +82,16 @@ func driverOf(src capture.Source) string {
 	return "driver " + src.Driver + " of " + src.Name
 }
 
-// besideXDP has the words for the hooks that are not at XDP.
+// besideXDP are the words for hooks that are not at XDP.
 var besideXDP = map[capture.Hook]string{
 	capture.Ingress: "tc ingress", capture.Egress: capture.Egress.String(), capture.StackDrop: "what the stack throws away",
 }
 
-// directionWords are the words for packets of a direction.
+// directionWords are the adjectives for packets of a direction.
 var directionWords = map[capture.Direction]string{capture.In: "received", capture.Out: "sent"}
 
-// places lists the sources, those that are captured in one way together: eth0,eth1, XDP native.
+// places names the sources. It groups those that are captured in the same way: eth0,eth1, XDP
+// native.
 func places(sources []capture.Source) (places []string) {
 	var ways []string
 	labels := make(map[string][]string)
@@ -110,7 +112,7 @@ func places(sources []capture.Source) (places []string) {
 	return places
 }
 
-// wayOf says how a source is captured: XDP native, XDP entry, tc ingress.
+// wayOf names the hook and the mode of a source: XDP native, XDP entry, tc ingress.
 func wayOf(src capture.Source) string {
 	if src.Hook == capture.XDP {
 		return "XDP " + src.Mode.String()
@@ -118,11 +120,10 @@ func wayOf(src capture.Source) string {
 	return cmp.Or(besideXDP[src.Hook], "XDP "+src.Hook.String())
 }
 
-// writeCounts prints tcpdump's three lines and the whole account. what has happened to the packets
-// that were captured.
-func writeCounts(out io.Writer, a capture.Account, what string) {
+// writeCounts prints tcpdump's three lines and the whole account. verb is "captured" or the like.
+func writeCounts(out io.Writer, a capture.Account, verb string) {
 	fmt.Fprintf(out, "%s %s\n%s received by filter\n%s dropped by kernel\n",
-		frame.Packets(a.Captured), what, frame.Packets(a.Matched()), frame.Packets(a.Dropped()))
+		frame.Packets(a.Captured), verb, frame.Packets(a.Matched()), frame.Packets(a.Dropped()))
 	frame.Say(out, "%s", a.Equation())
 	if a.PassedBy > 0 {
 		frame.Say(out, "at least %d more packets, which the interface has counted, did not pass the hook", a.PassedBy)
@@ -138,63 +139,71 @@ func writeCounts(out io.Writer, a capture.Account, what string) {
 	}
 }
 
-const liveInterval = time.Second
+// progressInterval is the time between two updates of the bar.
+const progressInterval = time.Second
 
-// A reporter says that packets are being captured, answers SIGUSR1 with the counts, prints the
-// session's notices, says which clients come and go, and keeps the status on a terminal. All of
-// that is done by a goroutine of its own, so that packets never wait for somebody to read stderr.
+// A reporter prints everything on stderr while packets are captured: how they are captured,
+// notices, clients that connect and disconnect, the progress, and the counts at SIGUSR1. It prints
+// from a separate goroutine, so that packets never wait for a reader of stderr.
 type reporter struct {
 	*captureRun
-	bar     *status.Bar // nil: no status
-	clients *notices    // that were told of
+	bar     *bar     // nil = the progress is not shown
+	clients *notices // about clients
 
 	stop, finished chan struct{}
 }
 
 func (r *reporter) start() {
 	r.stop, r.finished = make(chan struct{}), make(chan struct{})
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, unix.SIGUSR1)
+	usr1 := make(chan os.Signal, 1)
+	signal.Notify(usr1, unix.SIGUSR1)
 	go func() {
 		defer close(r.finished)
-		defer signal.Stop(asked)
-		if r.exporter != nil {
-			frame.Say(r.text, "%v", r.exporter)
-		}
-		if r.o.printing.Verbose > 0 {
-			announceCards(r.text, r.session)
-		}
-		if r.recorder != nil {
-			frame.Say(r.text, "%s", r.armed())
-		}
-		if text := r.o.endsAtSize(); text != "" {
-			frame.Say(r.text, "%s", text)
-		}
-		for _, out := range r.Outputs {
-			for _, text := range out.Invitation() {
-				frame.Say(r.text, "%s", text)
-			}
-		}
-		if r.o.halfSeen {
-			frame.Say(r.text, "only received packets are captured: add -Q inout for those that this machine sends, such as its answers")
-		}
-		announce(r.text, r.session.Sources(), r.session.Options(), &r.o.Sandbox, r.o.printing.Verbose > 0)
-		r.report(asked)
+		defer signal.Stop(usr1)
+		r.announceAll()
+		r.report(usr1)
 	}()
 }
 
-// end waits for the goroutine, so that it prints nothing afterwards.
+// end ends the goroutine and waits for it.
 func (r *reporter) end() {
 	close(r.stop)
 	<-r.finished
 }
 
-func (r *reporter) report(asked <-chan os.Signal) {
-	var tick <-chan time.Time
+// announceAll prints where and how packets are captured, recorded, sent and counted.
+func (r *reporter) announceAll() {
+	say := func(format string, args ...any) { frame.Say(r.text, format, args...) }
+	if r.exporter != nil {
+		say("%v", r.exporter)
+	}
+	if r.o.printing.Verbose > 0 {
+		announceCards(r.text, r.session)
+	}
+	if r.recorder != nil {
+		say("%s", r.armed())
+	}
+	if text := r.o.endsAtSize(); text != "" {
+		say("%s", text)
+	}
+	for _, out := range r.Outputs {
+		for _, text := range out.Invitation() {
+			say("%s", text)
+		}
+	}
+	if r.o.halfSeen {
+		say("only received packets are captured: add -Q inout for those that this machine sends, such as its answers")
+	}
+	announce(r.text, r.session.Sources(), r.session.Options(), &r.o.Sandbox, r.o.printing.Verbose > 0)
+}
+
+// report prints what happens until end is called. usr1 requests the counts.
+func (r *reporter) report(usr1 <-chan os.Signal) {
+	var update <-chan time.Time // of the bar; nil = never
 	if r.bar != nil {
-		ticker := time.NewTicker(liveInterval)
+		ticker := time.NewTicker(progressInterval)
 		defer ticker.Stop()
-		tick = ticker.C
+		update = ticker.C
 	}
 	look := time.NewTicker(counters.LookInterval)
 	defer look.Stop()
@@ -202,34 +211,39 @@ func (r *reporter) report(asked <-chan os.Signal) {
 	for {
 		select {
 		case <-r.stop:
-			r.bar.Around(func() {
-				for len(r.notices.come) > 0 {
-					r.note(<-r.notices.come)
+			r.bar.around(func() {
+				for len(r.notices.queue) > 0 {
+					r.note(<-r.notices.queue)
 				}
 			})
 			return
-		case <-asked:
-			r.bar.Around(r.printCounts)
-		case err := <-r.notices.come:
-			r.bar.Around(func() { r.note(err) })
+		case <-usr1:
+			r.bar.around(r.printCounts)
+		case err := <-r.notices.queue:
+			r.bar.around(func() { r.note(err) })
 		case <-look.C:
 			if err := r.companions.follow(); err != nil {
-				r.bar.Around(func() { r.note(err) })
+				r.bar.around(func() { r.note(err) })
 			}
 			now, _ := r.connections()
 			if text := now.since(known); text != "" {
-				r.bar.Around(func() { r.tellOfClients(text) })
+				r.bar.around(func() {
+					if text, ok := r.clients.fold(text); ok {
+						frame.Say(r.text, "%s", text)
+					}
+				})
 			}
 			known = now
-		case <-tick:
-			if s, err := r.status(); err == nil {
-				r.bar.Show(s)
+		case <-update:
+			if p, err := r.progressSoFar(); err == nil {
+				r.bar.show(p)
 			}
 		}
 	}
 }
 
-// note prints a notice and keeps it for the object of --json, unless there were many like it.
+// note prints a notice with its remedy, unless there were many like it, and keeps it for the object
+// of --json.
 func (r *reporter) note(err error) {
 	out, text := r.text, frame.WithRemedy(err.Error(), err)
 	if loss := (*capture.Loss)(nil); errors.As(err, &loss) {
@@ -238,12 +252,39 @@ func (r *reporter) note(err error) {
 			out = r.losses
 		}
 	}
-	if _, asked := err.(answer); asked {
+	printed, ok := text, true
+	if _, isAnswer := err.(answer); isAnswer {
 		r.notices.keep(text)
-		frame.Say(out, "%s", text)
-		return
+	} else {
+		printed, ok = r.notices.fold(text)
 	}
-	if told, ok := r.notices.fold(text); ok {
-		frame.Say(out, "%s", told)
+	if ok {
+		frame.Say(out, "%s", printed)
 	}
+}
+
+// endsAtSize announces the size of all files at which the capture ends; "" = it does not end at a
+// size, because --max-bytes is missing, or a ring of files removes the oldest file instead.
+func (o *Options) endsAtSize() string {
+	limits, ring := o.Series, "-C and -W, or -b files:N,"
+	if o.recorder.size.Bytes > 0 {
+		limits, ring = &o.recorder.limits, "-W N"
+	}
+	if limits == nil || limits.MaxBytes == 0 || limits.Keep > 0 {
+		return ""
+	}
+	return fmt.Sprintf("ends when all files together have %s (--max-bytes); with %s it would remove the oldest instead", machine.Amount(limits.MaxBytes), ring)
+}
+
+// armed announces what the recorder keeps, and the triggers at which it writes.
+func (r *captureRun) armed() string {
+	keeps := machine.Amount(r.o.recorder.size.Bytes)
+	if ahead := r.o.recorder.ahead; ahead > 0 {
+		keeps = fmt.Sprintf("%v, at most %s,", ahead, keeps)
+	}
+	text := fmt.Sprintf("recorder: keeps the last %s of packets in memory, and writes %s", keeps, escape.Text(outputs.RecordingNames(r.o.Write)))
+	if len(r.o.recorder.words) == 0 {
+		return text + " on SIGUSR2"
+	}
+	return text + fmt.Sprintf(" at: %s; or on SIGUSR2", escape.Text(strings.Join(r.o.recorder.words, ", ")))
 }

@@ -71,3 +71,25 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 }
+
+// A capture says at the start that it ends at a size, and how it would not.
+func TestEndsAtSize(t *testing.T) {
+	t.Parallel()
+	const ends, of, instead = "ends when all files together have 2 MiB (--max-bytes); with ", "-C and -W, or -b files:N,", " it would remove the oldest instead"
+	for line, want := range map[string]string{
+		"-w out":                               "",
+		"-w out -C 1":                          "",
+		"-w out --max-bytes 2M":                ends + of + instead,
+		"-w out -C 1 --max-bytes 2M":           ends + of + instead,
+		"-w %T -G 60 -W 9 --max-bytes 2M":      ends + of + instead,
+		"-w out -C 1 -W 9 --max-bytes 2M":      "",
+		"-w out --ring 1M":                     "",
+		"-w out --ring 1M --max-bytes 2M":      ends + "-W N" + instead,
+		"-w out --ring 1M --max-bytes 2M -W 9": "",
+	} {
+		o, err := rotationOf(t, line)
+		if got := o.endsAtSize(); err != nil || got != want {
+			t.Errorf("%s: %q, want %q, %v", line, got, want, err)
+		}
+	}
+}

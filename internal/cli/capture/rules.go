@@ -12,16 +12,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 )
 
-// A rule is about flags that have no effect on some captures.
+// A rule refuses flags that have no effect on some captures.
 type rule struct {
 	flags []string
-	when  func(o *Options) bool
-	// why refuses a flag. A %s is the flag, without its dashes, and a %i the pattern of -i.
-	why string
+	when  func(o *Options) bool // on which captures
+	why   string                // the error; %s is the flag without its dashes, and %i the pattern of -i
 }
 
-// applyRules refuses flags that have no effect on this capture. Those that a settings file has set
-// it forgets, because they are meant for other captures.
+// applyRules refuses flags that have no effect on this capture. If a file or the environment has
+// set such a flag, it resets the flag instead, because it was set for other captures.
 func (o *Options) applyRules(flags *pflag.FlagSet) error {
 	for _, r := range rules {
 		if !r.when(o) {
@@ -36,7 +35,7 @@ func (o *Options) applyRules(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// rules are all rules. Each is applied after those before it.
+// rules are applied in this order.
 var rules = []rule{
 	{[]string{"except"}, func(o *Options) bool { return o.pattern() == "" },
 		"--except omits interfaces that -i any or a pattern such as -i 'veth*' finds: add one of these"},
@@ -48,16 +47,16 @@ var rules = []rule{
 	{[]string{"fragments"}, func(o *Options) bool { return o.filter.Text == "" && o.filter.Program == nil },
 		"--fragments lets the filter decide about fragments, and there is no filter: add one, or omit it"},
 
-	// What the stack throws away has passed no hook of an interface.
-	{[]string{"reason"}, func(o *Options) bool { return !throwsAway(o) && o.session.ReasonMap == "" },
+	// Packets that the stack drops have passed no hook of an interface.
+	{[]string{"reason"}, func(o *Options) bool { return !capturesDrops(o) && o.session.ReasonMap == "" },
 		"--reason chooses among the packets that the stack throws away, or that an XDP program drops: add --drops or --reason-map"},
-	{[]string{"except", "reason-map"}, func(o *Options) bool { return throwsAway(o) && o.pattern() != "" },
+	{[]string{"except", "reason-map"}, func(o *Options) bool { return capturesDrops(o) && o.pattern() != "" },
 		"--drops -i %i and --%s: this flag is for named interfaces or their XDP programs: omit it, or name the interfaces, each with its own -i"},
-	{notWithDrops, throwsAway,
+	{notWithDrops, capturesDrops,
 		"--drops and --%s: this flag is for packets at the interface, not for those that the stack throws away: omit it, or --drops"},
 
-	// A hook map has received packets alone, as its owner hands them over.
-	{[]string{"direction"}, func(o *Options) bool { return o.session.HookMap != "" && !strings.EqualFold(o.directionName, "in") },
+	// A hook map has only received packets, as its owner passes them on.
+	{[]string{"direction"}, func(o *Options) bool { return hasHookMap(o) && !strings.EqualFold(o.directionName, "in") },
 		"-Q and --hook: a hook map has only received packets: omit -Q"},
 	{[]string{"slower-than"}, hasHookMap, "--slower-than and --hook: " + noRunTime},
 	{[]string{"reason-map"}, hasHookMap, "--reason-map and --hook: a hook map has no reasons: trace the program that calls it, with -i"},
@@ -109,10 +108,10 @@ var ofPrograms = []string{"stats", "latency"}
 // pastXDP are flags about packets at XDP.
 var pastXDP = append(capture.FlagsWithout(capture.PastXDP), ofPrograms...)
 
-// refiltering are flags about programs whose filter stays.
+// refiltering are flags about programs whose filter does not change.
 var refiltering = capture.FlagsWithout(capture.Refiltering)
 
-// givingWay are flags about one hook that stays.
+// givingWay are flags about a capture that stays at one hook.
 var givingWay = capture.FlagsWithout(capture.GivingWay)
 
 // receiving are flags about received packets.
@@ -120,7 +119,7 @@ var receiving = append(capture.FlagsWithout(capture.SentOnly), ofPrograms...)
 
 func not(is func(*Options) bool) func(*Options) bool { return func(o *Options) bool { return !is(o) } }
 
-func throwsAway(o *Options) bool { return o.session.StackDrops }
+func capturesDrops(o *Options) bool { return o.session.StackDrops }
 
 func hasHookMap(o *Options) bool { return o.session.HookMap != "" }
 

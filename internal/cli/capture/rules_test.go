@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// Every flag that applyRules may forget has its default again, and is as if nothing had set it.
-// A flag that was typed stays.
+// Every flag that applyRules may forget has its default again, and is as if nothing had set it. A
+// flag that was typed stays.
 func TestForgetSettings(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{ // by flag or type

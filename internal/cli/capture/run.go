@@ -18,14 +18,13 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/cli/status"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
-// Run is the default command, from its flags to its closing lines or object. If mistake is
-// not nil, the flags were wrong, and it ends at once with this error.
+// Run runs the capture, from its flags to its closing lines or object. If mistake is not nil, the
+// flags were wrong, and it ends at once with this error.
 func Run(o *Options, cmd *cobra.Command, mistake error) (err error) {
 	r := &captureRun{o: o, text: o.Process.Stderr, notices: newNotices()}
 	r.Destinations = outputs.Destinations{Flags: &o.Options, Writer: r.writer, Notice: r.notices.add}
@@ -42,8 +41,8 @@ func Run(o *Options, cmd *cobra.Command, mistake error) (err error) {
 		err = r.run(cmd)
 	}
 	if o.json.given && !r.opening {
-		// The mistake may be in the flags that choose the user, so the file is opened with the
-		// current rights.
+		// The flags that choose the user may be wrong, so the file is opened with the current
+		// rights.
 		err = errors.Join(err, r.openObjects(o.Sandbox.Opener().OpenDirect))
 	}
 	if r.objects == nil {
@@ -61,10 +60,10 @@ func Run(o *Options, cmd *cobra.Command, mistake error) (err error) {
 // A captureRun is one capture from its flags to its closing lines or object.
 type captureRun struct {
 	o       *Options
-	text    io.Writer      // for messages: stderr, or nothing where the objects of --json go there
-	losses  io.Writer      // for the notice of a loss; nil where text has it
-	objects *frame.Console // nil without --json, and before it is open
-	opening bool           // whether that was tried
+	text    io.Writer      // for messages: stderr, or io.Discard if stderr has the objects of --json
+	losses  io.Writer      // for the notice of a loss; nil = text
+	objects *frame.Console // for the objects of --json; nil without --json, and before it is open
+	opening bool           // openObjects was called
 
 	exporter *metrics.Exporter // nil without --listen
 	session  *capture.Session  // nil until the capture has begun
@@ -80,7 +79,7 @@ type captureRun struct {
 	counted    companionReports // the counters at the end, or at the last SIGUSR1
 }
 
-// run sets the accounts, unless the capture could not begin.
+// run runs the capture. If it could begin, it sets the accounts.
 func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	if err := r.o.readFilter(cmd); err != nil {
 		return err
@@ -109,9 +108,9 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	}
 	defer r.exporter.Close()
 	defer r.closeOutputs()
-	opening, opened := frame.ForDuration(ctx, r.o.Duration) // the reader of a FIFO may never come
+	opening, cancel := frame.ForDuration(ctx, r.o.Duration) // a FIFO may never get a reader
 	err = r.openOutputs(opening)
-	if opened(); err != nil {
+	if cancel(); err != nil {
 		return err
 	}
 	if r.prints() {
@@ -157,7 +156,8 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	return r.follow(ctx)
 }
 
-// laterFile is LaterFile of the outputs, which also knows the files of a recorder.
+// laterFile returns the name of files that are created in the sandbox: recordings, or else as in
+// outputs.Options.LaterFile.
 func (o *Options) laterFile() string {
 	if o.recorder.size.Bytes > 0 {
 		return o.Rotate.Lasting(o.Write)
@@ -174,15 +174,15 @@ func (r *captureRun) plan() error {
 	return r.openObjects(r.o.Sandbox.Opener().Open)
 }
 
-// openObjects opens the file of --json, with a function of an outfile.Opener.
+// openObjects opens the file of --json, with one of the functions of outfile.Opener.
 func (r *captureRun) openObjects(by func(path string, open func(outfile.Trust) error) error) (err error) {
 	r.opening = true
 	r.objects, err = r.o.json.open(r.o.Process, by)
 	return err
 }
 
-// enterSandbox gives up privileges: everything is attached and open, and no packet has been looked
-// at.
+// enterSandbox drops privileges. It is called after everything is attached and open, and before the
+// first packet is parsed.
 func (r *captureRun) enterSandbox() error {
 	if r.session.SetCards() {
 		r.o.Sandbox.KeepNetAdmin("put back how the card stamps packets")
@@ -212,17 +212,17 @@ func (r *captureRun) enterSandbox() error {
 
 // follow captures until the session ends, and prints the closing lines.
 func (r *captureRun) follow(ctx context.Context) (err error) {
-	reporter := r.reporter()
+	reporter := r.newReporter()
 	reporter.start()
 	ctx, cancel := frame.ForDuration(ctx, r.o.Duration)
 	defer cancel()
-	if r.takesTurns() {
+	if r.usesOneCPU() {
 		runtime.GOMAXPROCS(1)
 	}
 	all, err := capture.Run(ctx, r.o.Anonymized(r.session), r.allOutputs()...)
 	reporter.end() // the files are whole before it waits for a reader of stderr
 	r.accounts = all
-	counting := r.count()
+	counting := r.readCompanions()
 	if r.text == r.o.Process.Stderr {
 		frame.NewTerminal(r.o.Process.Stderr.File()).ClearLine(r.text)
 	}
@@ -238,12 +238,12 @@ func (r *captureRun) follow(ctx context.Context) (err error) {
 	return errors.Join(err, counting)
 }
 
-// takesTurns says whether all that the capture does is to read the rings and to write one file
-// without compression. Both take less time in turn, on one CPU, whose cache still has what was read
-// last. With more, Go would wake another thread for each chunk. When a write takes long, Go's
-// runtime continues with the reading in another thread. It cannot do that while it starts a command
-// for a finished file, so a capture with -z uses all CPUs.
-func (r *captureRun) takesTurns() bool {
+// usesOneCPU reports whether the capture only reads the rings and writes one file without
+// compression. Both together need less time on one CPU, whose cache still has the packets that were
+// read: with several CPUs, Go would wake another thread for each chunk. While a write takes long,
+// Go's runtime continues with the reading in another thread. It cannot do that while it starts a
+// command for a finished file, so a capture with -z uses all CPUs.
+func (r *captureRun) usesOneCPU() bool {
 	if len(r.o.Targets) != 1 || len(r.Outputs) != 1 || r.prints() || r.recorder != nil || r.exporter != nil {
 		return false
 	}
@@ -254,23 +254,20 @@ func (r *captureRun) takesTurns() bool {
 	return t.URL == nil && t.Compression == file.NoCompression
 }
 
-// reporter makes the reporter.
-func (r *captureRun) reporter() *reporter {
+func (r *captureRun) newReporter() *reporter {
 	rep := &reporter{captureRun: r, clients: newNotices()}
-	if r.hasStatus() {
-		rep.bar = status.New(r.o.Process.Stderr.File(), r.o.Process.Stderr)
-		rep.bar.Begin(r.started)
+	if r.showsProgress() {
+		rep.bar = newBar(r.o.Process.Stderr, r.started)
 	}
 	if r.Finished != nil {
-		r.Finished.Around = rep.bar.Around
+		r.Finished.Around = rep.bar.around
 	}
 	return rep
 }
 
-// sandboxNeeds permits what the capture does later: reading the kernel's files, and what its
-// outputs need.
+// sandboxNeeds adds the rights that the capture and its outputs need in the sandbox.
 func (c *Options) sandboxNeeds(box *privilege.Sandbox) {
-	box.Work, box.Readable = []privilege.Work{privilege.BPF}, slices.Concat(frame.KernelFiles, c.readsAgain())
+	box.Work, box.Readable = []privilege.Work{privilege.BPF}, slices.Concat(frame.KernelFiles, c.directoriesAtHangup())
 	if c.listen != "" {
 		box.Work = append(box.Work, privilege.Accepting)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // Only a capture that has nothing else to do reads and writes on one CPU in turn.
-func TestTakesTurns(t *testing.T) {
+func TestUsesOneCPU(t *testing.T) {
 	t.Parallel()
 	series, err := outputs.NewFinished(nil, "", nil, nil)
 	if err != nil {
@@ -39,7 +39,7 @@ func TestTakesTurns(t *testing.T) {
 		r := &captureRun{o: new(Options)}
 		r.o.Targets, r.Outputs = make([]outputs.Target, 1), make([]outputs.Named, 1)
 		change(r)
-		if got := r.takesTurns(); got != (name == "" || name == "-C") {
+		if got := r.usesOneCPU(); got != (name == "" || name == "-C") {
 			t.Errorf("%q: %v", name, got)
 		}
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A sampling is the value of --sample: it keeps one packet of so many.
+// A sampling is the value of --sample: one packet of every N is kept.
 type sampling struct {
-	oneIn    uint32 // of all packets
-	auto     bool   // N is only as large as it must be to lose none
-	verdicts map[capture.Verdict]uint32
+	oneIn    uint32                     // N for all packets
+	auto     bool                       // N is raised as far as necessary to lose no packet
+	verdicts map[capture.Verdict]uint32 // N for each verdict; nil = oneIn is for all
 }
 
 // Set reads N, auto or a list of VERDICT=N. checkSampling refuses an N of 0.
@@ -54,14 +54,13 @@ func parseOneIn(text string) (uint32, error) {
 	case errors.Is(err, strconv.ErrRange):
 		return 0, errors.New("is too large a number")
 	case err != nil:
-		return 0, errors.New("must be a positive whole number" + shareInWords(text))
+		return 0, errors.New("must be a positive whole number" + hintForShare(text))
 	}
 	return uint32(n), nil
 }
 
-// shareInWords says which N keeps the share of packets that 1% and 1/1000 mean; "" for every other
-// text.
-func shareInWords(text string) string {
+// hintForShare returns a hint with the N for a share such as 1% or 1/1000; "" for every other text.
+func hintForShare(text string) string {
 	percent, isPercent := strings.CutSuffix(text, "%")
 	share, err := strconv.ParseFloat(percent, 64)
 	share /= 100
@@ -95,8 +94,8 @@ func (s *sampling) String() string {
 
 func (s *sampling) Type() string { return "sampling" }
 
-// checkSampling finds mistakes in the flags. given says which flags were set.
-func (o *Options) checkSampling(given func(flag string) bool) error {
+// checkSampling finds mistakes in --sample.
+func (o *Options) checkSampling(func(flag string) bool) error {
 	s := &o.sample
 	for _, v := range slices.Sorted(maps.Keys(s.verdicts)) {
 		if s.verdicts[v] == 0 {

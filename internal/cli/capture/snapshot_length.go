@@ -8,15 +8,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// headersWord is the value of -s for packets without their payload. After it may be a plus and a
-// number of bytes.
+// headersWord is the value of -s for packets without payload. headers+64 keeps 64 bytes of it.
 const headersWord = "headers"
 
-// A snapshotLength is the value of -s: how many bytes of each packet are kept, or that packets are
-// cut after their headers.
+// A snapshotLength is the value of -s: how many bytes of each packet are kept.
 type snapshotLength struct {
-	frame.Size       // 0 = as many as possible
-	headers    bool  // cut after the headers
+	frame.Size       // 0 = as many as possible; not used with headers
+	headers    bool  // packets are cut after their headers and payload
 	payload    int64 // bytes that are kept after the headers
 }
 

@@ -12,13 +12,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// A Summary is what --json prints at the end and at SIGUSR1. docs/json.md documents its keys.
+// A Summary is the object that --json prints at the end and at SIGUSR1. docs/json.md documents its
+// keys.
 type Summary struct {
 	AccountKeys                   // of all sources together
 	Duration    float64           `json:"duration_s"`
 	Transport   string            `json:"transport,omitempty"`
 	Interfaces  []SourceSummary   `json:"interfaces"`
-	Earlier     *earlier          `json:"earlier,omitempty"` // interfaces that have gone and are not listed
+	Earlier     *earlier          `json:"earlier,omitempty"` // gone sources that are not among Interfaces
 	Outputs     []outputs.Summary `json:"outputs,omitempty"` // where there are several
 	CompanionKeys
 	Notices        []string `json:"notices,omitempty"`
@@ -36,15 +37,15 @@ type SourceSummary struct {
 	Program   string `json:"program,omitempty"`
 	ProgramID uint32 `json:"program_id,omitempty"`
 
-	Filter string `json:"filter,omitempty"` // with --reload-filter: the one that chose its packets
+	Filter string `json:"filter,omitempty"` // with --reload-filter: the filter of its packets
 
 	Gone  bool       `json:"gone,omitempty"`  // the interface or the filter has gone, and the account is final
 	Clock *clockKeys `json:"clock,omitempty"` // the card's
 	AccountKeys
 }
 
-// outputSummaries are the summaries of several outputs, or of a single one that has more than its
-// account. Without accounts there are none.
+// outputSummaries returns the summaries of several outputs, or that of a single one if it has more
+// than its account. Without accounts it returns none.
 func (r *captureRun) outputSummaries(accounts []capture.Accounts) (all []outputs.Summary) {
 	if accounts == nil {
 		return nil
@@ -59,7 +60,7 @@ func (r *captureRun) outputSummaries(accounts []capture.Accounts) (all []outputs
 	return all
 }
 
-// writeOutputs prints what each of several outputs has taken.
+// writeOutputs prints the account of each of several outputs.
 func (r *captureRun) writeOutputs(accounts []capture.Accounts) {
 	for _, s := range r.outputSummaries(accounts) {
 		frame.Say(r.text, "%s", s)
@@ -88,8 +89,8 @@ func newSourceSummary(src *capture.Source, a capture.Account) SourceSummary {
 	return s
 }
 
-// printSummary prints the object of --json, with the accounts of the outputs. Without accounts all
-// its numbers are 0.
+// printSummary prints the object of --json. Its numbers are those of the first output's accounts; 0
+// without accounts. failed is the error of the capture; nil = none.
 func (r *captureRun) printSummary(all []capture.Accounts, failed error) error {
 	var accounts capture.Accounts
 	if len(all) > 0 {
@@ -101,7 +102,7 @@ func (r *captureRun) printSummary(all []capture.Accounts, failed error) error {
 		s.Transport = r.session.Options().Transport.String()
 		sources := r.session.Sources()
 		clocks, gone := r.session.CardClocks(), r.session.Gone()
-		own, past := r.divide(accounts, sources, r.form())
+		own, past := r.divide(accounts, sources, r.accounts != nil)
 		if past.Sources > 0 {
 			s.Earlier = &past
 		}

@@ -16,32 +16,33 @@ import (
 	"github.com/xdpcap/xdpcap/internal/lost"
 )
 
-// triggerHelp is what --trigger takes.
+// triggerHelp lists the values of --trigger.
 const triggerHelp = "a verdict, slower:5us, lost, reason:NAME, retransmit, any of them as drop>1000/s, end, or a filter"
 
-// A triggerNeed is what packets must have before a trigger can fire.
+// A triggerNeed is the fact that packets must have for a trigger.
 type triggerNeed int
 
 const (
 	needNothing triggerNeed = iota
-	needVerdict             // which only packets have that leave a program
-	needRunTime             // which only packets have that leave a traced program, and these have a verdict, too
-	needReason              // which only packets have that the stack throws away
-	needBytes               // which a filter looks at
+	needVerdict             // packets that leave a program have one
+	needRunTime             // packets that leave a traced program have one, and also a verdict
+	needReason              // packets that the stack drops have one
+	needBytes               // for a filter
 )
 
 func (n triggerNeed) String() string {
 	return [...]string{"nothing", "verdict", "run time", "reason", "bytes"}[n]
 }
 
-// What triggers about a traced program's run time and about the kernel's reasons begin with.
+// Prefixes of triggers about a traced program's run time and about the kernel's reasons for drops.
 const (
 	slowerPrefix = "slower:"
 	reasonPrefix = "reason:"
 )
 
-// parseTrigger reads a trigger that looks at packets, by itself even with --fragments. The names of
-// reasons are those of this kernel.
+// parseTrigger parses any trigger except end. of has the options for a filter; a trigger decides
+// about each fragment separately, even with --fragments. The names of reasons are those of this
+// kernel.
 func parseTrigger(text string, of filter.Options) (t recorder.Trigger, need triggerNeed, err error) {
 	if strings.TrimSpace(text) == "" {
 		return t, needNothing, fmt.Errorf("%q is none of these: %s", text, triggerHelp) // as a filter it is every packet
@@ -74,16 +75,16 @@ func parseTrigger(text string, of filter.Options) (t recorder.Trigger, need trig
 	return t, needBytes, nil
 }
 
-// triggerCount returns what counts how often it happened with a packet: a verdict, a loss, a long
-// run or one of some reasons; or since the packet before: retransmissions. It returns nil if the
-// text is none of these.
+// triggerCount returns a function that counts events at a packet: a verdict, lost packets before
+// it, a long run time, a reason, or retransmissions since the previous packet. It returns nil if
+// the text is none of these.
 func triggerCount(text string) (count func(*capture.Packet) uint64, need triggerNeed, err error) {
 	if text == "lost" {
 		return func(p *capture.Packet) uint64 { return p.Dropped }, needNothing, nil
 	}
 	if names, ok := strings.CutPrefix(text, reasonPrefix); ok {
 		wanted, err := capture.ParseReasons(strings.Split(names, ",")...)
-		return countIf(func(p *capture.Packet) bool { return hasKernelReason(p) && slices.Contains(wanted, p.Reason) }), needReason, err
+		return countIf(func(p *capture.Packet) bool { return isStackDrop(p) && slices.Contains(wanted, p.Reason) }), needReason, err
 	}
 	if atLeast, ok := strings.CutPrefix(text, slowerPrefix); ok {
 		d, err := time.ParseDuration(strings.TrimSpace(atLeast))
@@ -116,21 +117,21 @@ func hasVerdict(p *capture.Packet, atXDP, atTC []capture.Verdict) bool {
 	return false
 }
 
-// hasKernelReason reports whether the network stack has thrown a packet away. The reason of a
-// packet that got lost at XDP is a number of another kind.
-func hasKernelReason(p *capture.Packet) bool {
+// isStackDrop reports whether the network stack has dropped a packet. The Reason of a packet that
+// was lost at XDP is a number of another kind.
+func isStackDrop(p *capture.Packet) bool {
 	return p.Location != 0 && p.Verdict != capture.Redirect
 }
 
-// retransmits counts what TCP of this network namespace sends again, whatever the packets are.
+// retransmits counts segments that TCP of this network namespace has sent again.
 type retransmits struct {
-	read   func() (uint64, error) // the kernel's counter
-	before uint64
-	at     int64 // time of the packet at which it was read
+	read   func() (uint64, error) // reads the kernel's counter
+	before uint64                 // the counter at the last read
+	at     int64                  // time of the packet at the last read, in ns
 }
 
-// since reads the counter at most ten times a second, by the packets' own time. If it cannot be
-// read, nothing was counted.
+// since returns the increase of the counter. It reads the counter at most ten times a second, by
+// the packets' own time. If that fails, it returns 0.
 func (r *retransmits) since(p *capture.Packet) uint64 {
 	if p.Time >= r.at && p.Time-r.at < windowSlice {
 		return 0
@@ -145,17 +146,17 @@ func (r *retransmits) since(p *capture.Packet) uint64 {
 	return more
 }
 
-// countIf counts a packet for which something is true.
-func countIf(is func(*capture.Packet) bool) func(*capture.Packet) uint64 {
+// countIf returns a function that counts 1 for a packet for which condition is true.
+func countIf(condition func(*capture.Packet) bool) func(*capture.Packet) uint64 {
 	return func(p *capture.Packet) uint64 {
-		if is(p) {
+		if condition(p) {
 			return 1
 		}
 		return 0
 	}
 }
 
-// parseRate reads a number of packets per second: 1000/s.
+// parseRate parses a number of packets per second: 1000/s.
 func parseRate(text string) (uint64, error) {
 	digits, ok := strings.CutSuffix(text, "/s")
 	limit, err := strconv.ParseUint(digits, 10, 63)
@@ -165,15 +166,15 @@ func parseRate(text string) (uint64, error) {
 	return limit, nil
 }
 
-// A rateWindow counts what happened within the last second, by the packets' own time.
+// A rateWindow counts events within the last second, by the packets' own time.
 type rateWindow struct {
-	limit uint64
-	count func(*capture.Packet) uint64
+	limit uint64                       // events per second
+	count func(*capture.Packet) uint64 // events at a packet
 
-	slices [windowSlices]uint64 // of a tenth of a second each
-	sum    uint64
-	last   int64 // the number of the slice that is counted in
-	above  bool
+	slices [windowSlices]uint64 // a ring of counts, each of a tenth of a second
+	sum    uint64               // of slices
+	last   int64                // the latest tenth of a second, since the epoch
+	above  bool                 // the sum was above the limit at the last packet
 }
 
 const (
@@ -181,11 +182,10 @@ const (
 	windowSlice  = int64(time.Second) / windowSlices
 )
 
-// fires reports whether a packet is the first one with which more than the limit have happened. It
-// does so again after there were fewer.
+// fires reports whether this packet raises the sum above the limit, where it was not before.
 func (w *rateWindow) fires(p *capture.Packet, _ *capture.Source) bool {
 	now := p.Time / windowSlice
-	if now < w.last || now-w.last >= windowSlices { // the clock was set back, or nothing came for long
+	if now < w.last || now-w.last >= windowSlices { // the clock was set back, or no packet came for a second
 		w.slices, w.sum, w.last = [windowSlices]uint64{}, 0, now
 	}
 	for w.last < now {

@@ -20,7 +20,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Options are the flags with which Wireshark calls. The help does not list them.
+// Options are the flags by which Wireshark calls xdpcap. The help does not list them.
 type Options struct {
 	Captures bool   // this call captures
 	Fifo     string // where the packets go, if it captures
@@ -33,16 +33,14 @@ type Options struct {
 
 	settings []setting // in the order in which Wireshark shows them
 
-	version    string // of Wireshark; nothing depends on it
-	controlIn  string // for a toolbar, which xdpcap does not have
-	controlOut string
+	version               string // of Wireshark; it has no effect
+	controlIn, controlOut string // for a toolbar, which xdpcap does not have; without effect
 }
 
-// prefix begins our interfaces' names in Wireshark, because plain names such as eth0 are
-// dumpcap's.
+// prefix begins the names of interfaces in Wireshark, where eth0 without it is dumpcap's.
 const prefix = "xdpcap-"
 
-// Flags are their rows.
+// Flags are the flags.
 func (o *Options) Flags() []frame.Flag {
 	flags := []frame.Flag{
 		{Name: "extcap-interfaces", Value: &o.interfaces, Help: "list the interfaces for Wireshark"},
@@ -64,14 +62,15 @@ func (o *Options) Flags() []frame.Flag {
 	return flags
 }
 
-// Asked says whether Wireshark is the caller.
+// Asked reports whether Wireshark is the caller.
 func (o *Options) Asked() bool {
 	return o.interfaces || o.dlts || o.config || o.Captures || o.version != "" || o.ifname != "" || len(o.filters) > 0
 }
 
-// PassesOver says which flags take no settings in this call, too. Under Wireshark, settings about
-// files, streams and printing do not apply, because Wireshark names the interface, reads one fifo
-// and ends the capture. Settings that choose packets do apply.
+// PassesOver returns the exceptions whose flags are not set from files and the environment in this
+// call. If Wireshark is the caller, settings about files, streams and printing do not apply,
+// because Wireshark names the interface, reads one fifo and ends the capture. Settings that choose
+// packets do apply.
 func (o *Options) PassesOver() frame.Settings {
 	if o.Asked() {
 		return frame.Wiresharks
@@ -79,8 +78,8 @@ func (o *Options) PassesOver() frame.Settings {
 	return 0
 }
 
-// Answer answers one call of Wireshark on out. flags are the capture's. capture runs the capture of
-// an interface, with the filter that Wireshark has, or without one if that is "".
+// Answer answers one call of Wireshark on out. flags are the capture's. capture runs a capture of
+// an interface with Wireshark's filter; "" = Wireshark has none.
 func (o *Options) Answer(out io.Writer, flags *pflag.FlagSet, capture func(ifname, filter string) error) error {
 	if o.ifname == "" && (o.interfaces || o.version != "") {
 		return o.listInterfaces(out)
@@ -128,12 +127,12 @@ func (o *Options) listInterfaces(out io.Writer) error {
 	return nil
 }
 
-// text makes a text fit for Wireshark's grammar, which cannot quote braces.
+// text replaces braces, which Wireshark's grammar cannot quote.
 func text(s string) string {
 	return strings.NewReplacer("{", "(", "}", ")").Replace(escape.Text(s))
 }
 
-// filter is one expression for all filters together.
+// filter joins all filters to one expression.
 func (o *Options) filter() string {
 	given := slices.DeleteFunc(slices.Clone(o.filters), func(f string) bool { return strings.TrimSpace(f) == "" })
 	if len(given) == 1 {
@@ -146,7 +145,7 @@ func (o *Options) filter() string {
 	return strings.Join(all, " and ")
 }
 
-// checkFilters prints what is wrong with the filter, or nothing. Wireshark calls it after each
+// checkFilters prints the mistake in the filter, if there is one. Wireshark calls it after each
 // typed letter and shows the first line, but only if the exit status is 0.
 func (o *Options) checkFilters(out io.Writer) error {
 	_, err := filter.CompileRaw(o.filter(), filter.Options{Netmask: []byte{0, 0, 0, 0}})

@@ -16,8 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
-// capture runs the capture of an interface until Wireshark closes the fifo or sends SIGTERM.
-// When the capture has ended, Wireshark shows everything on stderr as an error, so only errors and
+// capture runs the capture of an interface until Wireshark closes the fifo or sends SIGTERM. When
+// the capture has ended, Wireshark shows everything on stderr as an error, so only errors and
 // losses are printed there.
 func (o *Options) capture(run func() error, ifname string) error {
 	if o.Fifo == "" {
@@ -32,7 +32,7 @@ func (o *Options) capture(run func() error, ifname string) error {
 	return errors.Join(others...)
 }
 
-// explain adds to an error how to get the privileges when Wireshark runs xdpcap.
+// explain adds to an error about privileges how xdpcap gets them when Wireshark runs it.
 func explain(err error, ifname string) error {
 	if !errors.Is(err, support.ErrPrivileges) {
 		return err
@@ -46,11 +46,11 @@ func explain(err error, ifname string) error {
 		"sudo xdpcap -i %[3]s -w - | wireshark -k -i -", err, escape.ShellWord(path), escape.ShellWord(ifname))
 }
 
-// fifoPatience is how long Wireshark may take to read from its fifo.
+// fifoPatience is the time that Wireshark has to open its fifo for reading.
 const fifoPatience = 30 * time.Second
 
-// OpenFifo opens the fifo when Wireshark reads from it. It creates no file, and the end of the
-// context ends the wait.
+// OpenFifo opens the fifo, for which it waits until Wireshark has opened it for reading. It creates
+// no file. The end of the context ends the wait.
 func (o *Options) OpenFifo(ctx context.Context, w file.Options, by *frame.Sandbox) (*file.File, error) {
 	path := o.Fifo
 	w.Name = path

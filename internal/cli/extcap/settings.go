@@ -14,14 +14,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A setting is a flag of the capture that can be set at an interface in Wireshark. Group and
-// tooltip are the flag's own.
+// A setting is a flag of the capture that can be set in Wireshark's dialog for an interface.
 type setting struct {
 	frame.Flag
-	group string
+	group string // the tab of the dialog
 }
 
-// Show lets users set those flags of a group that have a dialog.
+// Show adds the flags of a group that have a Dialog to Wireshark's dialog.
 func (o *Options) Show(group string, flags []frame.Flag) {
 	for _, f := range flags {
 		if f.Dialog.Label != "" {
@@ -31,8 +30,8 @@ func (o *Options) Show(group string, flags []frame.Flag) {
 	slices.SortFunc(o.settings, func(a, b setting) int { return cmp.Compare(a.Dialog.Place, b.Dialog.Place) })
 }
 
-// RunningPrograms are the programs that can be traced at an interface. A program that shares its
-// name with another is chosen by its id.
+// RunningPrograms returns the choices for --program at an interface. Programs are chosen by their
+// ids, because several may have the same name.
 func RunningPrograms(ifname string) ([]frame.Choice, error) {
 	values := []frame.Choice{{Word: "", Label: "the one that runs there"}, {Word: "all", Label: "all that a dispatcher calls"}}
 	ifi, err := xdp.InterfaceByName(ifname)
@@ -49,8 +48,8 @@ func RunningPrograms(ifname string) ([]frame.Choice, error) {
 	return values, nil
 }
 
-// listSettings prints the settings of an interface, or the values of one setting that Wireshark
-// wants to read again.
+// listSettings prints the settings of an interface, or, if o.reload is set, only the values of that
+// setting.
 func (o *Options) listSettings(out io.Writer, flags *pflag.FlagSet, ifname string) error {
 	for number, s := range o.settings {
 		kind, more := s.widget()
@@ -75,7 +74,8 @@ func (o *Options) listSettings(out io.Writer, flags *pflag.FlagSet, ifname strin
 
 const selector = "selector"
 
-// widget is what Wireshark shows for the flag, in its words, with further attributes.
+// widget returns the kind of Wireshark's widget for the flag, and further attributes, in extcap's
+// grammar.
 func (s *setting) widget() (kind, more string) {
 	switch s.Value.(type) {
 	case *bool:
@@ -94,8 +94,8 @@ func (s *setting) widget() (kind, more string) {
 	return selector, ""
 }
 
-// values are what users choose from: the choices, or the words that the flag takes. Of several
-// words any number may be chosen; else the first value is that without the flag.
+// values returns the values that users can choose: the choices of the dialog, or the words of the
+// flag, in a selector after one for the flag's default.
 func (s *setting) values(ifname string) (values []frame.Choice, err error) {
 	switch kind, _ := s.widget(); {
 	case s.Dialog.Look != nil:

@@ -1,5 +1,5 @@
-// Package filters is how commands take filters, as words, from a file, or compiled, and how they
-// apply them to packets outside of the kernel.
+// Package filters has the flags about filters, and applies filters to packets outside of the
+// kernel.
 package filters
 
 import (
@@ -20,28 +20,31 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Options are the flags and arguments that choose packets by their contents.
+// Options are the flags and arguments that choose packets by their contents, and the filter that
+// Read reads.
 type Options struct {
 	Words       []string // the arguments
 	File        string   // -F
 	ProgramFile string   // --filter-file
-	VLANAware   bool
-	Fragments   bool     // as --fragments asks for
-	SetFiles    []string // of --filter-set, NAME=FILE
-	vxlanPort   uint32
-	Netmask     net.IPMask // for "ip broadcast" in files; nil = not known
-	OneNetmask  bool       // also for interfaces whose netmask a file says
+	VLANAware   bool     // --vlan-aware
+	Fragments   bool     // --fragments
+	SetFiles    []string // --filter-set, NAME=FILE
+	vxlanPort   uint32   // --vxlan-port; 0 = none
 
-	Dump        frame.Count // of -d
-	ebpf        bool
-	unoptimised bool
+	Netmask    net.IPMask // for "ip broadcast" in files; nil = not known
+	OneNetmask bool       // Netmask has precedence over those in files
 
-	Text    string          // the expression; "" = every packet
-	Sets    Sets            // those of SetFiles
-	Program *filter.Program // of --filter-file
+	Dump        frame.Count // how often -d is given
+	ebpf        bool        // --ebpf
+	unoptimised bool        // --no-optimize
+
+	// By Read:
+	Text    string          // the expression; "" = every packet, or there is a Program
+	Program *filter.Program // of ProgramFile; nil = none
+	Sets    Sets            // of SetFiles
 }
 
-// Flags are their rows.
+// Flags are the flags that the capture and other commands have.
 func (o *Options) Flags() []frame.Flag {
 	return []frame.Flag{
 		{Name: "expression-file", Letter: "F", Value: (*frame.Name)(&o.File), Rivals: []string{"filter-file", frame.FilterWords},
@@ -68,8 +71,8 @@ func (o *Options) VXLANPortFlag() frame.Flag {
 // VXLANPort is the port of --vxlan-port; 0 = none.
 func (o *Options) VXLANPort() uint16 { return uint16(o.vxlanPort) }
 
-// Read finds the expression or program in arguments and files, and reads the sets. The end of the
-// context ends the wait for a file that is a pipe.
+// Read reads the expression or program from arguments or a file, and the sets. It checks the flags.
+// The end of the context ends the wait for a file that is a pipe.
 func (o *Options) Read(ctx context.Context) (err error) {
 	if o.Sets, err = openSets(ctx, o.SetFiles); err != nil {
 		return err
@@ -117,14 +120,14 @@ func (o *Options) Read(ctx context.Context) (err error) {
 	return nil
 }
 
-// CanReread reports whether the file of -F can be read again: it is no pipe, and not the terminal.
+// CanReread reports whether the file of -F can be read again: it is a regular file.
 func (o *Options) CanReread() bool {
-	info, err := os.Stat(o.File)
-	return err == nil && info.Mode().IsRegular() // the stream - has no name
+	info, err := os.Stat(o.File) // an error for -, which is standard input
+	return err == nil && info.Mode().IsRegular()
 }
 
 // Reread returns the expression that is in the file of -F now. An empty file is an error, because
-// somebody may be about to write it: without a filter it has a comment.
+// an editor may be writing it: a file for every packet must have a comment.
 func (o *Options) Reread(ctx context.Context) (expression string, err error) {
 	text, err := o.readFile(ctx)
 	if err == nil && strings.TrimSpace(text) == "" {
@@ -141,15 +144,15 @@ func (o *Options) readFile(ctx context.Context) (string, error) {
 	return string(text), err
 }
 
-// Warn tells the user of a filter that probably means something else than meant.
+// Warn prints a warning about a filter with a test after "vlan" or the like that was probably meant
+// for the outer packet.
 func (o *Options) Warn(out io.Writer) {
 	if word := filter.Moved(o.Text); word != "" {
 		frame.Say(out, "filter: all tests after %q look behind that header, also those after its \"or\": write what stands outside of it first, as in ip or (%s and ip)", word, word)
 	}
 }
 
-// withoutComments removes from each line what comes after a #, as tcpdump does, and joins the
-// lines.
+// withoutComments removes comments, which begin with #, as tcpdump does, and joins the lines.
 func withoutComments(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -162,13 +165,14 @@ func withoutComments(text string) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// Compiling says how the flags let expressions be compiled, whatever the packets and the interface.
+// Compiling returns the options for compiling that follow from the flags. Those that depend on the
+// packets or the interface are missing.
 func (o *Options) Compiling() filter.Options {
 	return filter.Options{Sets: o.Sets.Known(), VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: o.VXLANPort()}
 }
 
-// Print does what -d asks for, for received packets or, if outbound, for sent ones. It needs
-// neither privileges nor an interface.
+// Print prints the compiled filter for -d: that for received packets or, if outbound, for sent
+// ones. It needs neither privileges nor an interface.
 func (o *Options) Print(out io.Writer, snapLen int64, outbound bool) error {
 	prog := o.Program
 	if prog == nil {
@@ -200,8 +204,7 @@ func (o *Options) Print(out io.Writer, snapLen int64, outbound bool) error {
 	return nil
 }
 
-// Matchers are made from the flags; nil if there is no filter. A packet whose direction is unknown
-// counts as received.
+// Matchers returns the filter for packets in user space; nil if there is no filter.
 func (o *Options) Matchers() (*Matchers, error) {
 	switch {
 	case o.Program != nil:
@@ -217,7 +220,7 @@ func (o *Options) Matchers() (*Matchers, error) {
 	return newMatchers(o.Text, of, o.OneNetmask)
 }
 
-// PrintFor is Print for what -Q chooses, which decides about inbound and outbound.
+// PrintFor is Print for a value of -Q. For inout the filter must be the same in both directions.
 func (o *Options) PrintFor(out io.Writer, snapLen int64, directions string) error {
 	d, err := capture.ParseDirection(strings.ToLower(directions))
 	if err != nil {

@@ -11,18 +11,19 @@ func (o *Options) FragmentsFlag() frame.Flag {
 		Help: "let the filter decide about a datagram of IP as a whole: later fragments, which have no ports, go the way of the first one"}
 }
 
-// Fragments decide about later fragments by the first one of their datagram, as the programs of a
-// capture with Options.Fragments do.
+// Fragments decide about later fragments of IP datagrams as about the first fragment, as the
+// programs of a capture with Options.Fragments do. The zero value is ready.
 type Fragments struct {
-	Undecided uint64 // later fragments whose first one was not seen, and that the filter does not take
+	Undecided uint64 // later fragments that do not match, and whose first fragment was not seen
 
-	latest, older map[headers.Datagram]bool // whether the filter takes the first fragment
+	// Whether the filter matches the first fragment. When latest is full, it replaces older.
+	latest, older map[headers.Datagram]bool
 }
 
-// mostDatagrams is how many datagrams each of both maps has.
+// mostDatagrams is the upper bound for the datagrams in each of both maps.
 const mostDatagrams = 1 << 13
 
-// Takes returns whether a packet is taken, where match is what the filter says of it alone.
+// Takes reports whether a packet is taken. match is the filter's result for the packet alone.
 func (f *Fragments) Takes(link headers.Link, data []byte, match bool) bool {
 	var h headers.Headers
 	headers.Parse(link, data, &h)

@@ -11,11 +11,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// A Matcher decides about packets outside of the kernel, by one program for those that were
-// received and another for those that were sent.
+// A Matcher applies a filter to packets in user space. It has one program for received packets and
+// one for sent packets.
 type Matcher struct{ received, sent *filter.Program }
 
-// NewMatcher compiles a filter twice: for packets that were received, and for those that were sent.
+// NewMatcher compiles a filter for both directions.
 func NewMatcher(text string, o filter.Options) (m *Matcher, err error) {
 	m = new(Matcher)
 	m.received, m.sent, err = filter.CompileBoth(text, o)
@@ -31,104 +31,111 @@ func (m *Matcher) Takes(data []byte, wireLen uint32, outbound bool) bool {
 	return program.Run(data, wireLen) != 0
 }
 
-// Matchers are those for packets of each link type.
+// Matchers apply a filter to packets of files: it is compiled for each link type, and for each
+// netmask in the files.
 type Matchers struct {
-	matchers [len(headers.LinkNumbers)]one
+	byLink [len(headers.LinkNumbers)]compiled // with the netmask of options
 
-	// Those for interfaces whose netmask the file says are compiled for the first packet.
 	text    string
 	options filter.Options
-	own     map[network]one // nil = the netmask of options holds for all interfaces
+	// byNetwork are compiled when the first packet needs them; nil = the netmask of options is for
+	// all interfaces.
+	byNetwork map[network]compiled
 }
 
-type one struct {
+// compiled is the result of compiling an expression.
+type compiled struct {
 	*Matcher
 	err error // why the expression cannot be compiled for such packets
 }
 
-// A network is what a matcher for an interface of a file depends on.
+// A network has the properties of an interface on which the compiled filter depends.
 type network struct {
 	link    headers.Link
 	netmask [net.IPv4len]byte
 }
 
-// programMatchers are those of a program, which is for Ethernet alone.
+// programMatchers returns the Matchers of a program, which is only for Ethernet.
 func programMatchers(program *filter.Program) *Matchers {
 	all := new(Matchers)
-	for typ := range all.matchers {
-		all.matchers[typ].err = errors.New("the program of --filter-file is for Ethernet")
+	for typ := range all.byLink {
+		all.byLink[typ].err = errors.New("the program of --filter-file is for Ethernet")
 	}
-	all.matchers[headers.Ethernet] = one{Matcher: &Matcher{program, program}}
+	all.byLink[headers.Ethernet] = compiled{Matcher: &Matcher{program, program}}
 	return all
 }
 
-// newMatchers compiles a filter for each link type. They are all made at once, because names are
-// looked up while that is allowed. The options' LinkType and Resolver are not used, and Netmask is
-// for interfaces whose netmask is not known or, if oneNetmask is true, for all. It fails where
-// the filter is none for any of them, with the reason for Ethernet.
+// newMatchers compiles a filter for each link type, at once, because the sandbox does not permit to
+// look up names later. o.Netmask is for interfaces with an unknown netmask or, if oneNetmask is
+// true, for all. o.LinkType and o.Resolver are not used. If the filter can be compiled for no link
+// type, the error is that for Ethernet.
 func newMatchers(text string, o filter.Options, oneNetmask bool) (*Matchers, error) {
 	o.Resolver = &knownNames{Resolver: filter.SystemResolver(), known: make(map[name]any)}
 	all := &Matchers{text: text, options: o}
 	if !oneNetmask {
-		all.own = make(map[network]one)
+		all.byNetwork = make(map[network]compiled)
 	}
 	refused := 0
-	for typ := range all.matchers {
-		of := all.compile(headers.Link(typ), o.Netmask)
-		if of.err != nil {
+	for typ := range all.byLink {
+		c := all.compile(headers.Link(typ), o.Netmask)
+		if c.err != nil {
 			refused++
 		}
-		if errors.Is(of.err, filter.ErrNothing) && headers.Link(typ) != headers.Ethernet {
-			of = one{Matcher: nothing}
+		if headers.Link(typ) != headers.Ethernet {
+			c = c.orNoPacket()
 		}
-		all.matchers[typ] = of
+		all.byLink[typ] = c
 	}
-	if refused == len(all.matchers) {
-		return nil, all.matchers[headers.Ethernet].err
+	if refused == len(all.byLink) {
+		return nil, all.byLink[headers.Ethernet].err
 	}
 	return all, nil
 }
 
-func (m *Matchers) compile(typ headers.Link, netmask net.IPMask) (of one) {
+func (m *Matchers) compile(typ headers.Link, netmask net.IPMask) (c compiled) {
 	o := m.options
 	o.LinkType, o.Netmask = headers.LinkNumbers[typ], netmask
-	of.Matcher, of.err = NewMatcher(m.text, o)
-	return of
+	c.Matcher, c.err = NewMatcher(m.text, o)
+	return c
 }
 
-// nothing matches no packet.
-var nothing = &Matcher{filter.MatchesNone(), filter.MatchesNone()}
+// orNoPacket replaces the error that an expression can match no packet by a Matcher that matches
+// none: the files may have packets of another link type that it matches.
+func (c compiled) orNoPacket() compiled {
+	if errors.Is(c.err, filter.ErrNothing) {
+		return compiled{Matcher: &Matcher{filter.MatchesNone(), filter.MatchesNone()}}
+	}
+	return c
+}
 
-// Of is the matcher for packets of a link type, or why there is none. netmask is that of the
-// packet's interface; nil = not known.
+// Of returns the matcher for packets of a link type, or the reason why there is none. netmask is
+// that of the packet's interface; nil = not known.
 func (m *Matchers) Of(number uint16, netmask net.IPMask) (*Matcher, error) {
 	typ := headers.LinkOf(number)
 	if typ == headers.UnknownLink {
 		return nil, fmt.Errorf("filters do not know %s: choose with tcpdump -r FILE -w - FILTER | xdpcap read -", pcapng.LinkTypeName(number))
 	}
-	of := m.matchers[typ]
-	if of.err == nil && m.own != nil && netmask != nil {
-		of = m.forNetwork(network{typ, [net.IPv4len]byte(netmask)})
+	c := m.byLink[typ]
+	if c.err == nil && m.byNetwork != nil && netmask != nil {
+		c = m.forNetwork(network{typ, [net.IPv4len]byte(netmask)})
 	}
-	if of.err != nil {
-		return nil, fmt.Errorf("the filter cannot be applied to %s: %v", pcapng.LinkTypeName(number), of.err)
+	if c.err != nil {
+		return nil, fmt.Errorf("the filter cannot be applied to %s: %v", pcapng.LinkTypeName(number), c.err)
 	}
-	return of.Matcher, nil
+	return c.Matcher, nil
 }
 
-func (m *Matchers) forNetwork(n network) one {
-	of, ok := m.own[n]
+func (m *Matchers) forNetwork(n network) compiled {
+	c, ok := m.byNetwork[n]
 	if !ok {
-		if of = m.compile(n.link, n.netmask[:]); errors.Is(of.err, filter.ErrNothing) {
-			of = one{Matcher: nothing}
-		}
-		m.own[n] = of
+		c = m.compile(n.link, n.netmask[:]).orNoPacket()
+		m.byNetwork[n] = c
 	}
-	return of
+	return c
 }
 
-// knownNames looks each name up once: the first program asks for all of them, and those that are
-// compiled later find them here.
+// knownNames is a Resolver that looks each name up once. The compilation for the first link type
+// looks up all names of the expression.
 type knownNames struct {
 	filter.Resolver
 	known map[name]any
@@ -152,11 +159,11 @@ func (n *knownNames) Protocol(text string) (uint32, error) {
 	return lookUp(n, name{"protocol", text}, func() (uint32, error) { return n.Resolver.Protocol(text) })
 }
 
-func lookUp[T any](n *knownNames, key name, ask func() (T, error)) (T, error) {
+func lookUp[T any](n *knownNames, key name, resolve func() (T, error)) (T, error) {
 	if known, ok := n.known[key].(T); ok {
 		return known, nil
 	}
-	found, err := ask()
+	found, err := resolve()
 	if err == nil {
 		n.known[key] = found
 	}

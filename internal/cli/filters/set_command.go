@@ -54,19 +54,20 @@ func NewSet() *cobra.Command {
 	return cmd
 }
 
-// parse reads the arguments.
+// parse parses the arguments.
 func (s *setCommand) parse(args []string) error {
-	switch {
-	case len(args) < 2:
+	if len(args) < 2 {
 		return errors.New("what to do with which set? add NAME ELEMENT..., delete NAME ELEMENT... or list NAME")
-	case args[0] == "list" && len(args) > 2:
-		return errors.New("list takes only the name of a set")
-	case args[0] != "list" && args[0] != "add" && args[0] != "delete":
-		return fmt.Errorf("%q: must be add, delete or list", args[0])
-	case args[0] != "list" && len(args) == 2:
-		return fmt.Errorf("%s which elements? addresses, networks or ports", args[0])
 	}
 	s.do, s.name = args[0], args[1]
+	switch {
+	case s.do == "list" && len(args) > 2:
+		return errors.New("list takes only the name of a set")
+	case s.do != "list" && s.do != "add" && s.do != "delete":
+		return fmt.Errorf("%q: must be add, delete or list", s.do)
+	case s.do != "list" && len(args) == 2:
+		return fmt.Errorf("%s which elements? addresses, networks or ports", s.do)
+	}
 	for _, text := range args[2:] {
 		e, err := set.ParseElement(text)
 		if err != nil {
@@ -77,7 +78,7 @@ func (s *setCommand) parse(args []string) error {
 	return set.CheckName(s.name)
 }
 
-// run finds the sets, and changes or prints them.
+// run finds the sets of that name in all processes, and changes or prints them.
 func (s *setCommand) run(out io.Writer) (err error) {
 	if err := frame.ForOwnRights("set"); err != nil {
 		return err
@@ -100,7 +101,7 @@ func (s *setCommand) run(out io.Writer) (err error) {
 	if s.do == "list" {
 		return s.list(out, all)
 	}
-	for _, l := range all { // before anything is changed
+	for _, l := range all { // before the first set is changed
 		if err := l.Check(s.elements); err != nil {
 			return err
 		}
@@ -160,7 +161,7 @@ func (s *setCommand) list(out io.Writer, all []*set.Live) error {
 	return err
 }
 
-// processes names the processes of sets.
+// processes joins the ids of the processes that have the sets.
 func processes(all []*set.Live) string {
 	var names []string
 	for _, l := range all {

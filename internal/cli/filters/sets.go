@@ -19,10 +19,10 @@ func (o *Options) SetFlag() frame.Flag {
 		Help: "a set for the filter, `NAME=FILE`, as in host in @NAME: a file with an address, network or port in each line, or a pinned map"}
 }
 
-// Sets are those of --filter-set.
+// Sets are the sets of --filter-set.
 type Sets []*set.Set
 
-// openSets reads the sets. They stay open as long as the process runs.
+// openSets creates the sets, each from a value of --filter-set. They are never closed.
 func openSets(ctx context.Context, given []string) (all Sets, err error) {
 	for _, text := range given {
 		name, path, ok := strings.Cut(text, "=")
@@ -41,7 +41,7 @@ func openSets(ctx context.Context, given []string) (all Sets, err error) {
 	return all, nil
 }
 
-// Known are the sets by their names, as package filter has them; nil = none.
+// Known returns the sets by their names, for package filter; nil = none.
 func (s Sets) Known() map[string]filter.Set {
 	if len(s) == 0 {
 		return nil
@@ -63,8 +63,8 @@ func (s Sets) OnlyFiles() error {
 	return nil
 }
 
-// Directories are those of the files that can be read again. A file may be replaced by another one
-// of its name, so that the directory must be readable.
+// Directories returns the directories of the files that can be read again. An editor may replace a
+// file by another one of its name, so the sandbox must permit to read the directory.
 func (s Sets) Directories() (all []string) {
 	for _, one := range s {
 		if one.CanReload() {

@@ -17,17 +17,18 @@ import (
 // give an interface without -i, or a filter: it advises to count the matching packets with a
 // capture.
 func NoArguments(cmd *cobra.Command, args []string) error {
+	hasInterface := cmd.Flags().Lookup("interface") != nil
 	switch {
 	case len(args) == 0:
 		return nil
-	case isFilter(args) && cmd.Flags().Lookup("interface") != nil:
+	case hasInterface && isFilter(args):
 		return fmt.Errorf("%s takes no filter: see how many packets match with xdpcap -i %s --account %s",
 			cmd.CommandPath(), interfaceOf(cmd), escape.ShellWord(strings.Join(args, " ")))
-	case cmd.Flags().Lookup("interface") != nil:
-		return fmt.Errorf("%s takes no argument %q: an interface is given as -i %s; see %s --help",
-			cmd.CommandPath(), args[0], args[0], cmd.CommandPath())
+	case hasInterface:
+		return fmt.Errorf("%s takes no argument %q: an interface is given as -i %[2]s; see %[1]s --help",
+			cmd.CommandPath(), args[0])
 	}
-	return fmt.Errorf("%s takes no argument %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
+	return fmt.Errorf("%s takes no argument %q; see %[1]s --help", cmd.CommandPath(), args[0])
 }
 
 // FilterArguments refuses an interface among the arguments of a command that takes a filter.
@@ -42,13 +43,13 @@ func FilterArguments(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s: %q is no filter: an interface is given as -i %s; see %[1]s --help", cmd.CommandPath(), args[0], ifi.Name)
 }
 
-// isFilter says whether words are a filter, and not an interface.
+// isFilter reports whether words are a filter, and not an interface.
 func isFilter(words []string) bool {
 	_, err := xdp.InterfaceByName(words[0])
 	return err != nil && isExpression(strings.Join(words, " "))
 }
 
-// isExpression says whether a text can be compiled as a filter.
+// isExpression reports whether a text can be compiled as a filter.
 func isExpression(text string) bool {
 	_, err := filter.CompileRaw(text, filter.Options{Netmask: []byte{0, 0, 0, 0}})
 	return err == nil || errors.Is(err, filter.ErrNoSet)

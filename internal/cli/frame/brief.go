@@ -20,7 +20,7 @@ const (
 // -h prints its examples and the names of its flags.
 const BriefKey = "brief"
 
-// SetHelp lets -h print one screen, and --help everything, for a command and those below it.
+// SetHelp lets -h print one screen, and --help everything, for a command and its subcommands.
 func SetHelp(root *cobra.Command) {
 	whole := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
@@ -33,11 +33,8 @@ func SetHelp(root *cobra.Command) {
 		}
 		width := Columns(cmd.OutOrStdout())
 		cmd.Long, cmd.Example = Fold(cmd.Long, width, true), Fold(cmd.Example, width, false)
-		if cmd.Annotations == nil {
-			cmd.Annotations = make(map[string]string)
-		}
-		cmd.Annotations[usageNotes] = Fold(cmd.Annotations[usageNotes], width, true)
-		cmd.Annotations[usageWidth] = strconv.Itoa(width)
+		annotate(cmd, usageNotes, Fold(cmd.Annotations[usageNotes], width, true))
+		annotate(cmd, usageWidth, strconv.Itoa(width))
 		whole(cmd, args)
 	})
 }
@@ -60,14 +57,14 @@ func brief(cmd *cobra.Command) string {
 	if room < 1 {
 		return begin + end.String()
 	}
-	return begin + title + examples(cmd.Example, room) + end.String()
+	return begin + title + firstExamples(cmd.Example, room) + end.String()
 }
 
-// examples are the first of a command's examples, as many as fit into room lines. Lines that only
-// explain the line before are omitted.
-func examples(all string, room int) string {
+// firstExamples returns as many of the examples as fit into room lines. It omits lines that only
+// explain the line before.
+func firstExamples(examples string, room int) string {
 	var text strings.Builder
-	for line := range strings.Lines(all) {
+	for line := range strings.Lines(examples) {
 		line = strings.TrimSuffix(line, "\n")
 		if room == 0 {
 			break

@@ -6,13 +6,13 @@ func ListenFlag(address *string) Flag {
 		Help: "serve the counters to Prometheus at http://`address`/metrics, and to browsers as a page at /: 127.0.0.1:9432, :9432"}
 }
 
-// NoSandboxFlag is that of every command that gives up privileges.
+// NoSandboxFlag is --no-sandbox of every command that gives up privileges.
 func NoSandboxFlag(off *bool) Flag {
 	return Flag{Name: "no-sandbox", Value: off, Settings: Powerful,
 		Help: "keep all privileges, instead of giving up those that are not needed once everything is open"}
 }
 
-// ModeFlag is --xdp-mode of a command that attaches a program where none runs.
+// ModeFlag is --xdp-mode of a command that attaches a program to interfaces without one.
 func ModeFlag(mode *string) Flag {
 	return Flag{Name: "xdp-mode", Value: mode, Default: "auto", Words: []string{"auto", "native", "generic"},
 		Help: "attach in this `mode`: native (in the driver), generic (in the stack), or auto (generic only where the driver has no native mode)",

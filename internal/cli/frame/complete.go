@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// interfacesOf are the interfaces that a command sees: with --netns those of that namespace.
+// interfacesOf lists the interfaces in the namespace of a command, which --netns and --pod change.
 func (p *Process) interfacesOf(cmd *cobra.Command) ([]xdp.Interface, error) {
 	if err := p.EnterNetns(cmd.Flags()); err != nil {
 		return nil, err
@@ -19,7 +19,7 @@ func (p *Process) interfacesOf(cmd *cobra.Command) ([]xdp.Interface, error) {
 	return xdp.Interfaces()
 }
 
-// CompleteInterface offers the interfaces that the command sees.
+// CompleteInterface offers the interfaces in the namespace of the command.
 func (p *Process) CompleteInterface(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	ifis, err := p.interfacesOf(cmd)
 	if err != nil {
@@ -32,9 +32,9 @@ func (p *Process) CompleteInterface(cmd *cobra.Command, _ []string, _ string) ([
 	return typable(names), cobra.ShellCompDirectiveNoFileComp
 }
 
-// typable omits words that a shell would not take as they are. Shells put the beginning that
-// several completions share on the command line without quotes, and a container chooses the names
-// of its interfaces and programs.
+// typable omits words that need quotes in a shell. Shells put the common prefix of several
+// completions on the command line without quotes, and a container chooses the names of its
+// interfaces and programs, which may be $(reboot).
 func typable(words []string) []string {
 	return slices.DeleteFunc(words, func(word string) bool { return escape.ShellWord(word) != word })
 }

@@ -36,7 +36,8 @@ func MendBashCompletion(root *cobra.Command) {
 	}
 }
 
-// chooseShell refuses a word that is none of the shells.
+// chooseShell runs `completion` without one of its subcommands: it prints the help, or refuses the
+// name of an unknown shell.
 func chooseShell(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
@@ -49,8 +50,8 @@ func chooseShell(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("completion for %q%s", args[0], meant)
 }
 
-// MendDescriptions takes the marks of a flag's value out of what a shell shows of the flag, if the
-// arguments ask for completions. Only the help reads these marks.
+// MendDescriptions removes the backticks around the names of values from the descriptions of flags,
+// if the arguments request completions: a shell would show them. Only the help needs them.
 func MendDescriptions(root *cobra.Command, args []string) {
 	if len(args) == 0 || !strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		return

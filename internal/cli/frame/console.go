@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// A Console prints to a stream that perhaps nobody reads. It waits a limited time until a text is
-// taken. After that it does not wait again until that text has been taken, because a full pipe or a
-// stopped terminal must not delay a command or its end. Any goroutine may call Write.
+// A Console prints to a stream whose reader may have stopped. Write waits at most limit until a
+// text is written. While that text is pending, later texts are discarded without a wait, because a
+// full pipe or a stopped terminal must not delay a command or its end. Any goroutine may call
+// Write.
 type Console struct {
 	out   io.Writer
 	limit time.Duration
 
-	mu    sync.Mutex
-	taken chan struct{} // closed when the last text has been taken; nil = there was none
+	mu      sync.Mutex
+	written chan struct{} // closed when the last text has been written; nil = there was none
 }
 
-// NewConsole returns a Console that prints to out, and waits at most two seconds until a text is
-// taken.
+// NewConsole returns a Console that prints to out, with a limit of two seconds.
 func NewConsole(out io.Writer) *Console { return &Console{out: out, limit: 2 * time.Second} }
 
 // File is the file that the Console prints to; nil = it prints to something else.
@@ -36,23 +36,23 @@ var errUnread = errors.New("nobody reads it")
 func (c *Console) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.taken != nil {
+	if c.written != nil {
 		select {
-		case <-c.taken:
+		case <-c.written:
 		default:
 			return 0, errUnread
 		}
 	}
-	text, taken := bytes.Clone(b), make(chan struct{})
-	c.taken = taken
+	text, written := bytes.Clone(b), make(chan struct{})
+	c.written = written
 	var n int
 	var err error
 	go func() {
 		n, err = c.out.Write(text)
-		close(taken)
+		close(written)
 	}()
 	select {
-	case <-taken:
+	case <-written:
 		return n, err
 	case <-time.After(c.limit):
 		return 0, errUnread

@@ -10,14 +10,14 @@ import (
 )
 
 // A Criterion is a value of dumpcap's -a and -b: a key, and a number above zero. A number of kB may
-// be a size with a suffix, and one of seconds a time with a unit.
+// be a size with a suffix (filesize:100M), and one of seconds a time with a unit (duration:5m).
 type Criterion struct {
 	Key    string
-	Bytes  int64 // of a number of kB
-	number float64
+	Bytes  int64   // if the unit is kB
+	number float64 // if the unit is not kB
 }
 
-// maxCriterion is the largest number, in seconds, kB, files or packets: more than anybody needs.
+// maxCriterion is the upper bound of the number, in seconds, kB, files or packets.
 const maxCriterion = 1e9
 
 // ParseCriterion reads the value of a flag by the keys that it may have, each with the unit of its
@@ -56,8 +56,8 @@ func ParseCriterion(flag, text string, units map[string]string) (c Criterion, er
 	return c, nil
 }
 
-// Whole is a number of packets or files.
+// Whole is the number of packets or files.
 func (c Criterion) Whole() uint64 { return uint64(c.number) }
 
-// Duration is a number of seconds.
+// Duration is the number of seconds.
 func (c Criterion) Duration() time.Duration { return time.Duration(c.number * float64(time.Second)) }

@@ -18,8 +18,8 @@ func (d *Duration) Set(text string) error {
 		text += "s"
 	}
 	t, err := time.ParseDuration(text)
-	if err != nil && d.meant(text) != "" {
-		return fmt.Errorf("must be one word: %s", d.meant(text))
+	if word := timeInOneWord(text); err != nil && word != "" {
+		return fmt.Errorf("must be one word: %s", word)
 	}
 	if err != nil || t <= 0 {
 		return errors.New("must be a time above zero: 10 or 10s for ten seconds, 200ms, 5m, 1h30m")
@@ -28,8 +28,8 @@ func (d *Duration) Set(text string) error {
 	return nil
 }
 
-// meant is the time that a number means with a word for a unit, "5 minutes"; "" if it is none.
-func (*Duration) meant(text string) string {
+// timeInOneWord returns 5m for "5 minutes"; "" for a text that is no number with a word for a unit.
+func timeInOneWord(text string) string {
 	number := text[:len(text)-len(strings.TrimLeft(text, "0123456789."))]
 	if unit := unitsOfTime[strings.TrimSpace(text[len(number):])]; unit != "" && number != "" {
 		return number + unit

@@ -9,20 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is the time without progress after which a repeated signal ends the process.
+// patience is the time without progress after which a repeated signal kills the process.
 const patience = time.Second
 
-// CatchSignals catches the signals to end from now on, until the process exits. It is called first.
+// CatchSignals catches the signals to end from now on, until the process exits. Main calls it
+// first.
 //
-// A signal that comes before begin does not kill the process at once: a capture that has just been
-// started still gets a second to call begin, and then leaves a file and closing lines.
+// A signal before Begin does not kill the process at once: a capture that has just been started
+// still gets a second to call Begin, and then leaves a file and closing lines.
 //
-// After begin a command ends by itself. A second signal within a second counts as the first one,
-// because timeout(1) signals its child and then the child's group, and a closed terminal hangs up
-// twice. Any other signal ends the process as soon as the outputs have taken nothing for a second.
-// So an ending that hangs can be ended, and one that makes progress is not cut short.
+// After Begin the first signal ends the context, and the command then detaches and returns. A
+// second signal within a second counts as the first one, because timeout(1) signals its child and
+// then the child's group, and a closed terminal hangs up twice. A later signal kills the process,
+// but only after a second in which the outputs have accepted no byte. So an ending that hangs can
+// be ended, and one that makes progress is not cut short.
 //
-// After ReloadOnHangup, SIGHUP is no signal to end.
+// Between ReloadOnHangup and its stop, SIGHUP is no signal to end.
 func (p *Process) CatchSignals() {
 	p.caught = []os.Signal{unix.SIGINT, unix.SIGTERM}
 	for _, sig := range []os.Signal{unix.SIGHUP, unix.SIGQUIT} {
@@ -32,32 +34,39 @@ func (p *Process) CatchSignals() {
 	}
 	p.received, p.nohup = make(chan os.Signal, 16), signal.Ignored(unix.SIGHUP)
 	signal.Notify(p.received, p.caught...)
-	next := func() os.Signal {
-		for {
-			if sig := <-p.received; sig != unix.SIGHUP || !p.reload.Load().takes() && !p.nohup {
-				return sig
-			}
-		}
-	}
-	go func() {
-		sig := next()
-		first := time.Now()
-		p.endBySignal()
-		select {
-		case <-p.begun:
-			sig = next()
-			if time.Since(first) < patience {
-				sig = next()
-			}
-			close(p.hurried)
-			p.waitForStandstill()
-		case <-time.After(patience):
-		}
-		dieBy(sig.(syscall.Signal))
-	}()
+	go p.endBySignals()
 }
 
-// letSignalsKill undoes CatchSignals. A signal that has come already kills the process now.
+// endBySignals ends the context at the first signal to end, and the process at a later one, as
+// CatchSignals describes.
+func (p *Process) endBySignals() {
+	sig := p.nextSignalToEnd()
+	first := time.Now()
+	p.endContext()
+	select {
+	case <-p.begun:
+		sig = p.nextSignalToEnd()
+		if time.Since(first) < patience {
+			sig = p.nextSignalToEnd()
+		}
+		close(p.hurried)
+		p.waitForStandstill()
+	case <-time.After(patience):
+	}
+	dieBy(sig.(syscall.Signal))
+}
+
+// nextSignalToEnd waits for a signal to end. It passes over a SIGHUP that requests a reload, or
+// that nohup has made ineffective.
+func (p *Process) nextSignalToEnd() os.Signal {
+	for {
+		if sig := <-p.received; sig != unix.SIGHUP || !p.reload.Load().request() && !p.nohup {
+			return sig
+		}
+	}
+}
+
+// letSignalsKill undoes CatchSignals. If a signal was received already, it kills the process now.
 func (p *Process) letSignalsKill() {
 	signal.Reset(p.caught...)
 	if p.signalled.Err() != nil {
@@ -65,10 +74,10 @@ func (p *Process) letSignalsKill() {
 	}
 }
 
-// waitForStandstill returns when the outputs have taken nothing for the time of patience.
+// waitForStandstill returns when the outputs have accepted no byte for the time of patience.
 func (p *Process) waitForStandstill() {
-	for before := int64(-1); before != p.takenSoFar(); time.Sleep(patience) {
-		before = p.takenSoFar()
+	for before := int64(-1); before != p.bytesTaken(); time.Sleep(patience) {
+		before = p.bytesTaken()
 	}
 }
 

@@ -10,33 +10,33 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A Flag is a row: all that the command line says of a flag, in one place. Help, manual,
-// completion, settings and Wireshark's dialog are made of it.
+// A Flag describes a flag of a command. Help, manual, completion, settings and Wireshark's dialog
+// are generated from it.
 type Flag struct {
 	Name, Letter string   // the letter may be ""
-	Also         []string // names that the help does not list: other tools', and those that people type
+	Also         []string // other tools' names of it, and usual mistakes; the help does not list them
 	Help         string   // with the name of the value between backticks
 	Hidden       bool     // from help and completion
 
 	// Value takes the value. It is a pflag.Value, or points to a variable, which has the default.
 	Value   any
-	Default string // "" = what Value has
-	Bare    string // what the flag means without a value; "" = a value must follow it, unless it is a bool
+	Default string // "" = the initial content of Value
+	Bare    string // the value of the flag alone; "" = a value must follow it, unless it is a bool
 
-	Words    []string             // that it takes, besides others perhaps
-	List     bool                 // it takes several of them, with commas between them
-	Complete cobra.CompletionFunc // offers other words than these
+	Words    []string             // known values; there may be others, such as numbers
+	List     bool                 // the value is a list of words with commas between them
+	Complete cobra.CompletionFunc // offers values in place of Words
 
 	Settings Settings // where it can be set besides the command line
-	Rivals   []string // flags that take its place: if one is typed, no setting of this flag applies
+	Rivals   []string // flags that replace this one: if one is typed, no setting of this flag applies
 
-	Dialog Dialog // Wireshark's, of flags of the capture
+	Dialog Dialog // in Wireshark, only for flags of the capture
 }
 
 // String is the flag as messages call it: -c rather than --packet-count.
 func (r Flag) String() string { return FlagName(&pflag.Flag{Name: r.Name, Shorthand: r.Letter}) }
 
-// NamesOf are the names of flags.
+// NamesOf returns the names of flags.
 func NamesOf(flags []Flag) (names []string) {
 	for _, f := range flags {
 		names = append(names, f.Name)
@@ -44,25 +44,25 @@ func NamesOf(flags []Flag) (names []string) {
 	return names
 }
 
-// FilterWords stand for the words of a filter among the rivals of a flag.
+// FilterWords in Flag.Rivals is the filter on the command line.
 const FilterWords = "[filter]"
 
-// Settings are exceptions from the rule that a flag can be set in files and in the environment, as
-// a sum. Where commands have flags of one name, the exceptions of all hold.
+// Settings is a set of bits: exceptions from the rule that a flag can be set in files and in the
+// environment. Where several commands have a flag of one name, the exceptions of all of them apply.
 type Settings uint
 
 const (
 	// Typed: only the command line sets it, because a setting of that name is meant for another
-	// command. It holds for the command alone.
+	// command. This exception is for its own command alone.
 	Typed Settings = 1 << iota
-	// Powerful: whoever sets it has the privileges of whoever starts xdpcap, because it starts a
-	// program, keeps privileges, or says with which rights and where xdpcap works. Of the files
-	// only those in /etc set it.
+	// Powerful: it starts a program, keeps privileges, or chooses the user or the namespace, so
+	// that whoever sets it has all rights of the process. Only the command line and files in /etc
+	// set it.
 	Powerful
-	// LetsOut: packets get out by it. Where root was started by somebody else with sudo or the
-	// like, the environment, which may be that user's, does not set it.
+	// LetsOut: it sends data to others. The environment does not set it if xdpcap was started by
+	// sudo or the like, because the environment may be that of the calling user.
 	LetsOut
-	// Wiresharks: Wireshark does that itself, so no setting applies to a capture for it.
+	// Wiresharks: Wireshark sets it itself, so no setting of it applies to a capture for Wireshark.
 	Wiresharks
 )
 
@@ -74,23 +74,23 @@ func Except(s Settings, flags []Flag) []Flag {
 	return flags
 }
 
-// A Dialog is how Wireshark lets users set a flag. Which widget it shows follows from the flag's
+// A Dialog is the widget by which Wireshark's users set a flag. Its kind follows from the flag's
 // type and words.
 type Dialog struct {
-	Label   string // "" = users cannot set it there
-	Place   int    // in the order of all flags there
-	Group   string // "" = the flag's own
-	Empty   string // what a text field shows as long as it is empty
-	Choices []Choice
-	Look    func(ifname string) ([]Choice, error) // finds the choices; users may have it look again
+	Label   string                                // "" = Wireshark does not show the flag
+	Place   int                                   // position in the dialog
+	Group   string                                // "" = the flag's own
+	Empty   string                                // placeholder of an empty text field
+	Choices []Choice                              // the first one is the default
+	Look    func(ifname string) ([]Choice, error) // finds the choices; Wireshark has a button to call it again
 }
 
-// A Choice is a value that users choose. The first one is the default. The word "" means that the
-// flag is omitted.
+// A Choice is a value in a Dialog. The word "" means that the flag is omitted.
 type Choice struct{ Word, Label string }
 
 // AddFlags adds flags to those of a command, below a title in its help. Groups and flags are shown
-// in the order in which they are added. Those without a title are no settings.
+// in the order in which they are added. Flags without a title cannot be set in files and in the
+// environment.
 func AddFlags(cmd *cobra.Command, title string, flags ...Flag) {
 	all := cmd.Flags()
 	all.SortFlags = false
@@ -117,7 +117,7 @@ func AddFlags(cmd *cobra.Command, title string, flags ...Flag) {
 	}
 }
 
-// Define makes flags of rows.
+// Define adds flags to a FlagSet, without a title, other names and completion.
 func Define(f *pflag.FlagSet, flags ...Flag) {
 	for i := range flags {
 		flags[i].define(f)
@@ -135,8 +135,8 @@ func (r *Flag) completion() cobra.CompletionFunc {
 	return cobra.FixedCompletions(r.Words, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// A List is a value with commas between its words. A []string takes each of them from a flag of its
-// own. A Count is how often a flag is given.
+// Kinds of Flag.Value: a List is words with commas between them, where a []string has an element
+// for each repetition of the flag; a Count is how often the flag is given.
 type (
 	List  []string
 	Count int
@@ -192,10 +192,10 @@ const (
 	exceptKey = "except"
 )
 
-// WordsOf are the words that a flag takes; nil = it takes any text.
+// WordsOf returns Flag.Words.
 func WordsOf(f *pflag.Flag) []string { return f.Annotations[wordsKey] }
 
-// SettingsOf are the exceptions of a flag.
+// SettingsOf returns the exceptions of a flag.
 func SettingsOf(f *pflag.Flag) (s Settings) {
 	for _, text := range f.Annotations[exceptKey] {
 		n, _ := strconv.Atoi(text)
@@ -204,5 +204,36 @@ func SettingsOf(f *pflag.Flag) (s Settings) {
 	return s
 }
 
-// RivalsOf are the flags that take the place of a flag.
+// RivalsOf returns Flag.Rivals.
 func RivalsOf(f *pflag.Flag) []string { return f.Annotations[rivalsKey] }
+
+// ForgetSettings resets those of these flags that a file or the environment has set. It is for
+// flags that are refused if they are typed together with others of this command line: whoever set
+// them in a file meant other command lines.
+func ForgetSettings(all *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		if f := all.Lookup(name); f != nil && f.Annotations[SettingKey] != nil {
+			Forget(f)
+		}
+	}
+}
+
+// Forget gives a flag its default again.
+func Forget(f *pflag.Flag) {
+	delete(f.Annotations, SettingKey)
+	f.Changed = false
+	var err error
+	list, isList := f.Value.(pflag.SliceValue)
+	unset, ok := f.Value.(interface{ Forget() }) // of types whose Set refuses the empty text
+	switch {
+	case isList:
+		err = list.Replace(nil)
+	case ok && f.DefValue == "":
+		unset.Forget()
+	default:
+		err = f.Value.Set(f.DefValue)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("--%s does not take its own default: %v", f.Name, err)) // TestForget finds this
+	}
+}

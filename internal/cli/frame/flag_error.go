@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ExplainFlag puts the error of a flag's value into plain words, because package pflag names the Go
-// function that could not read it. help is the command that shows the flags; the error names it,
-// except for a flag of another tool, whose error already says what to do.
+// ExplainFlag replaces pflag's error about a flag, which contains the name of a Go function, by
+// plain words. help is the command that lists the flags. The error names it, unless the flag was
+// refused with a hint of its own (Refusal).
 func ExplainFlag(err error, help string) error {
 	var refused Refusal
 	if invalid := new(pflag.InvalidValueError); errors.As(err, &invalid) && errors.As(err, &refused) {
@@ -43,9 +43,9 @@ func InPlainWords(err error) error {
 	return err
 }
 
-// SetRest sets every flag that can be set, although the arguments have a mistake. pflag stops at
-// the first mistake, but the flags after it matter: --json names the file for the error, and -w a
-// file to which the error must not be written.
+// SetRest sets every flag of arguments with a mistake. pflag has stopped at the first mistake, but
+// the flags after it matter: --json names the file for the error, and -w a file to which the error
+// must not be written.
 func SetRest(flags *pflag.FlagSet, args []string) {
 	flags.ParseErrorsAllowlist.UnknownFlags = true
 	flags.ParseAll(args, func(f *pflag.Flag, value string) error {
@@ -62,7 +62,7 @@ func FlagName(f *pflag.Flag) string {
 	return "--" + f.Name
 }
 
-// expected says what a flag's value must be.
+// expected returns the requirement that a flag's value violates.
 func expected(e *pflag.InvalidValueError) string {
 	tooLarge := errors.Is(e, strconv.ErrRange)
 	switch e.GetFlag().Value.Type() {
@@ -95,8 +95,7 @@ func inDigits(text string) string {
 	return ""
 }
 
-// A Refusal is the error of a refused flag: what to do instead.
+// A Refusal is the error of a flag that is always refused. Its text is what to do instead.
 type Refusal string
 
-// Error is what to do instead.
 func (r Refusal) Error() string { return string(r) }

@@ -5,17 +5,18 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/term"
 )
 
-// UsageWidth is how many columns the help takes at most.
+// UsageWidth is the upper bound for the columns of the help.
 const UsageWidth = 100
 
-// Columns is how wide a text may be that is printed once, such as the help: as wide as the
-// terminal, but not wider than people like to read, and 80 columns where there is no terminal.
+// Columns returns the width for a text that is printed once, such as the help: that of the
+// terminal, within 60 to UsageWidth, or 80 if out is no terminal.
 func Columns(out io.Writer) int {
 	if f, ok := out.(*os.File); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
@@ -25,22 +26,22 @@ func Columns(out io.Writer) int {
 	return briefColumns
 }
 
-// IsUTF8 reports whether the locale has characters besides ASCII.
+// IsUTF8 reports whether the locale's characters are UTF-8.
 func IsUTF8() bool {
 	locale := strings.ToUpper(cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG")))
 	return strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8")
 }
 
-// gap is what separates a term from its explanation.
+// gap matches the spaces between a term and its explanation.
 var gap = regexp.MustCompile(`\S(  +)\S`)
 
 // Fold breaks the lines of a text that are wider than width. A line with a term, two or more spaces
-// and an explanation goes on below the explanation, and any other line below its beginning. In
+// and an explanation continues below the explanation, and any other line below its beginning. In
 // prose the lines of a paragraph are joined before; otherwise only those of an explanation.
 func Fold(text string, width int, prose bool) string {
-	var all, lines []string // lines: those of the paragraph
-	var head string         // what stands before its words: an indentation, perhaps a term
-	hang, termed := 0, false
+	var all, lines []string  // lines: of the current paragraph
+	var head string          // its indentation, and a term if it has one
+	hang, termed := 0, false // hang: columns of the indentation of its further lines
 	end := func() {
 		all = append(all, foldParagraph(lines, head, hang, width)...)
 		lines = nil
@@ -48,8 +49,8 @@ func Fold(text string, width int, prose bool) string {
 	for line := range strings.SplitSeq(text, "\n") {
 		indent := len(line) - len(strings.TrimLeft(line, " "))
 		at := gap.FindStringSubmatchIndex(line)
-		goesOn := lines != nil && at == nil && indent == hang && (prose || termed) && line != ""
-		if !goesOn {
+		continues := lines != nil && at == nil && indent == hang && (prose || termed) && line != ""
+		if !continues {
 			end()
 			head, termed = line[:indent], at != nil
 			if termed {
@@ -65,18 +66,15 @@ func Fold(text string, width int, prose bool) string {
 	return strings.Join(all, "\n")
 }
 
-// foldParagraph breaks the lines of a paragraph anew if one is too wide.
+// foldParagraph returns the lines unchanged, or broken anew if one is too wide.
 func foldParagraph(lines []string, head string, hang, width int) (all []string) {
-	fits := true
-	for _, l := range lines {
-		fits = fits && utf8.RuneCountInString(l) <= width
-	}
-	if fits {
+	tooWide := func(line string) bool { return utf8.RuneCountInString(line) > width }
+	if !slices.ContainsFunc(lines, tooWide) {
 		return lines
 	}
 	line, empty := head, true
 	for word := range strings.FieldsSeq(strings.TrimPrefix(strings.Join(lines, " "), head)) {
-		if !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+		if !empty && tooWide(line+" "+word) {
 			all = append(all, line)
 			line, empty = strings.Repeat(" ", hang), true
 		}

@@ -10,21 +10,19 @@ import (
 // A Guard keeps a command that drops packets from cutting off this machine. The zero Guard allows
 // everything.
 type Guard struct {
-	Flag       string // the flag that drops packets, as it was given: "--sink"; "" = none does
+	Flag       string // the flag that drops packets, as it was given: "--sink"; "" = the command drops none
 	Interfaces []string
 	Yes        bool // --yes was given: the user means it
 }
 
-// check returns an error where packets would be dropped on an interface over which this machine, or
-// something on it, talks: see [xdp.Interface.Use].
+// check returns an error if packets would be dropped on an interface that this machine uses: see
+// [xdp.Interface.Use].
 func (g Guard) check() error {
-	if g.Flag != "" {
-		if err := ForOwnRights(g.Flag); err != nil {
-			return err
-		}
-	}
-	if g.Flag == "" || g.Yes {
+	if g.Flag == "" {
 		return nil
+	}
+	if err := ForOwnRights(g.Flag); err != nil || g.Yes {
+		return err
 	}
 	for _, name := range g.Interfaces {
 		ifi, err := xdp.InterfaceByName(name)
@@ -42,9 +40,9 @@ func (g Guard) check() error {
 	return nil
 }
 
-// ForOwnRights refuses a flag if the caller has no rights of his own for it, but only those of the
-// binary. Such a flag changes what happens to packets, or changes a card or the maps of somebody's
-// program, or does more than to look at packets in a namespace that the caller may not enter.
+// ForOwnRights refuses a flag if the binary has capabilities that its caller lacks. It is called
+// for flags that change packets' fate, a card, or maps of other programs, or that do more than to
+// capture in a namespace that the caller may not enter.
 func ForOwnRights(flag string) error {
 	if privilege.SecureExecution() {
 		return fmt.Errorf("%s: this binary has capabilities that its caller lacks, and lets users only look at packets: start it as root", flag)
@@ -52,7 +50,7 @@ func ForOwnRights(flag string) error {
 	return nil
 }
 
-// refuse returns the error for an interface that is used, or nil.
+// refuse returns the error for an interface that is used, for this reason; nil if reason is "".
 func (g Guard) refuse(reason, remedy string) error {
 	if reason == "" {
 		return nil

@@ -11,11 +11,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
-// chooseUser returns the user that the capture becomes; nil = it stays as it is. The capture writes
-// files in these directories, and later creates others in one of them ("" = in none), then without
-// capabilities. The user is that of -Z. Without -Z it is the caller of sudo, if that user may write
-// in all of the directories. Otherwise, if root without capabilities cannot create files in later,
-// it is the owner of later: whoever lets root capture into a directory wants the files there.
+// chooseUser returns the user that the capture becomes; nil = it keeps its user. directories have
+// the files that the capture writes; in later, which is one of them or "", it creates more files
+// after it has dropped its capabilities. In the order of precedence, the user is
+//
+//   - that of -Z,
+//   - the caller of sudo, if that user may write in all directories,
+//   - the owner of later, if root without capabilities cannot create files there.
 func (o *Sandbox) chooseUser(directories []string, later string) (*privilege.User, error) {
 	if o.user != "" {
 		u, err := privilege.LookUp(o.user)
@@ -41,8 +43,8 @@ func (o *Sandbox) chooseUser(directories []string, later string) (*privilege.Use
 	return nil, nil
 }
 
-// mayWrite says whether a user, or the current user without capabilities, may create files in all
-// of the directories.
+// mayWrite reports whether a user may create files in all of the directories; nil = the current
+// user without capabilities.
 func mayWrite(u *privilege.User, directories []string) bool {
 	box := &privilege.Sandbox{User: u}
 	for _, dir := range directories {
@@ -53,7 +55,7 @@ func mayWrite(u *privilege.User, directories []string) bool {
 	return true
 }
 
-// As calls do with the rights that the capture will have while it captures.
+// As calls do with the rights that the capture will have in the sandbox.
 func (o *Sandbox) As(do func() error) error {
 	if o.box == nil {
 		return do()
@@ -61,7 +63,8 @@ func (o *Sandbox) As(do func() error) error {
 	return o.box.As(do)
 }
 
-// Try finds out whether the capture will be able to do what it does later.
+// Try is As for an attempt at something that the capture does again in the sandbox: its error also
+// names the flags that give the capture the right to do it.
 func (o *Sandbox) Try(do func() error) error {
 	err := o.As(do)
 	if o.box == nil || os.Geteuid() != 0 || !errors.Is(err, fs.ErrPermission) {
@@ -75,23 +78,23 @@ func (o *Sandbox) Try(do func() error) error {
 		"or keep root's rights (%s)", o.who(), err, instead)
 }
 
-// Opener opens files that are written later, with the rights of the user that the capture becomes.
+// Opener returns what opens the capture's files, with the rights of the user that it becomes.
 func (o *Sandbox) Opener() *outfile.Opener {
 	opener := &outfile.Opener{Who: o.who(), Checks: os.Geteuid() == 0, KeepsUser: o.user == ""}
 	if o.box != nil {
 		opener.As = o.box.As
 	}
-	if u := o.becomes(); u != nil {
+	if u := o.nextUser(); u != nil {
 		opener.User = u.UID
 	}
 	return opener
 }
 
-// Owners are the ids of the users whose capture it is: root, who runs it, the caller of sudo, and
-// the user that it becomes.
+// Owners returns the ids of the users that own the capture: root, the user that runs it, the caller
+// of sudo, and the user that the capture becomes. They are sorted, and none is there twice.
 func (o *Sandbox) Owners() []int {
 	owners := []int{0, os.Getuid()}
-	for _, u := range []*privilege.User{privilege.Caller(), o.becomes()} {
+	for _, u := range []*privilege.User{privilege.Caller(), o.nextUser()} {
 		if u != nil {
 			owners = append(owners, u.UID)
 		}
@@ -100,17 +103,17 @@ func (o *Sandbox) Owners() []int {
 	return slices.Compact(owners)
 }
 
-// becomes is the user that the capture becomes; nil = it stays as it is, or there is no plan yet.
-func (o *Sandbox) becomes() *privilege.User {
+// nextUser is the user that the capture becomes; nil = it keeps its user, or Plan was not called.
+func (o *Sandbox) nextUser() *privilege.User {
 	if o.box == nil {
 		return nil
 	}
 	return o.box.User
 }
 
-// who names the user that the capture becomes.
+// who names the user that the capture becomes, for messages.
 func (o *Sandbox) who() string {
-	switch u := o.becomes(); {
+	switch u := o.nextUser(); {
 	case o.box == nil:
 		return fmt.Sprintf("user id %d", os.Geteuid())
 	case u != nil:

@@ -32,25 +32,41 @@ func (i *OneInterface) Type() string { return "interface" }
 
 func (i *OneInterface) Forget() { *i = "" }
 
-// WhichInterface is the error of a command that needs -i; also is what else -i takes, such as ", or
-// -i any for all".
+// WhichInterface is the error of a command that needs -i. also adds another value of -i, such as ",
+// or -i any for all".
 func (p *Process) WhichInterface(also string) error {
 	return fmt.Errorf("which interface? -i %s%s; %s lists them", SomeInterface(), also, p.ListInterfaces())
 }
 
-// SomeInterface is one that an example names where the user has named none: the first that is up,
-// and that packets can come to from elsewhere.
+// SomeInterface returns the interface for an example where the user has named none: the first one
+// that can be captured and is not loopback, else lo.
 func SomeInterface() string {
 	ifis, _ := xdp.Interfaces()
-	for _, ifi := range ifis {
-		if reason, _ := ifi.Obstacle(); reason == "" && ifi.Type != "loopback" {
-			return escape.ShellWord(ifi.Name)
-		}
+	if i := slices.IndexFunc(ifis, isOfAny); i >= 0 {
+		return escape.ShellWord(ifis[i].Name)
 	}
 	return "lo"
 }
 
-// interfaceOf is the interface that was given to a command, or else some interface.
+// isOfAny reports whether -i any and other patterns may find an interface: it is up, has Ethernet
+// headers, and is not loopback.
+func isOfAny(ifi xdp.Interface) bool {
+	obstacle, _ := ifi.Obstacle()
+	return obstacle == "" && ifi.Type != "loopback"
+}
+
+// AllInterfaces returns the names of all interfaces that -i any finds now.
+func AllInterfaces() (names []string, err error) {
+	ifis, err := xdp.Interfaces()
+	for _, ifi := range ifis {
+		if isOfAny(ifi) {
+			names = append(names, ifi.Name)
+		}
+	}
+	return names, err
+}
+
+// interfaceOf returns the first interface that was given to a command, else SomeInterface.
 func interfaceOf(cmd *cobra.Command) string {
 	if i := cmd.Flags().Lookup("interface"); i != nil && i.Changed {
 		if several, ok := i.Value.(pflag.SliceValue); ok {
@@ -61,7 +77,7 @@ func interfaceOf(cmd *cobra.Command) string {
 	return SomeInterface()
 }
 
-// CheckInterfaces refuses several interfaces with commas between them.
+// CheckInterfaces refuses a value of -i with commas, which people write for several interfaces.
 func CheckInterfaces(names []string) error {
 	for _, name := range names {
 		if strings.Contains(name, ",") {
@@ -74,14 +90,14 @@ func CheckInterfaces(names []string) error {
 // AnyInterface is tcpdump's name for all interfaces.
 const AnyInterface = "any"
 
-// IsPattern reports whether a value of -i stands for all interfaces whose names match it. A name
-// itself may have a bracket.
+// IsPattern reports whether a value of -i is a pattern that names of interfaces match. A single [
+// is no pattern, because a name may have one.
 func IsPattern(name string) bool {
 	_, after, _ := strings.Cut(name, "[")
 	return name == AnyInterface || strings.ContainsAny(name, "*?") || strings.Contains(after, "]")
 }
 
-// CheckPattern finds mistakes in a pattern of names, or a name.
+// CheckPattern refuses a pattern, or a name, that no interface can match.
 func CheckPattern(pattern string) error {
 	switch _, err := path.Match(pattern, ""); {
 	case pattern == "":
@@ -97,7 +113,7 @@ func CheckPattern(pattern string) error {
 // Interfaces are the values of -i: names and patterns.
 type Interfaces []string
 
-// Pattern is the first pattern; "" = all are names.
+// Pattern returns the first pattern; "" = all are names.
 func (all Interfaces) Pattern() string {
 	if i := slices.IndexFunc(all, IsPattern); i >= 0 {
 		return all[i]
@@ -105,13 +121,13 @@ func (all Interfaces) Pattern() string {
 	return ""
 }
 
-// Follow reports whether interfaces may come and go.
+// Follow reports whether there is a pattern: then matching interfaces may appear and disappear.
 func (all Interfaces) Follow() bool { return all.Pattern() != "" }
 
-// Named are the values that are no patterns.
+// Named returns the names without the patterns.
 func (all Interfaces) Named() []string { return slices.DeleteFunc(slices.Clone(all), IsPattern) }
 
-// Check finds mistakes in names and patterns.
+// Check refuses names and patterns that no interface can match.
 func (all Interfaces) Check() error {
 	if err := CheckInterfaces(all); err != nil {
 		return err
@@ -124,23 +140,13 @@ func (all Interfaces) Check() error {
 	return nil
 }
 
-// Want reports whether an interface is among them. For a pattern, it must also be up, have Ethernet
-// headers, and not be loopback.
+// Want reports whether a name or a pattern finds an interface.
 func (all Interfaces) Want(ifi *xdp.Interface) bool {
-	obstacle, _ := ifi.Obstacle()
 	return slices.ContainsFunc(all, func(name string) bool {
 		if !IsPattern(name) {
 			return name == ifi.Name
 		}
 		matches, _ := path.Match(name, ifi.Name)
-		return (matches || name == AnyInterface) && obstacle == "" && ifi.Type != "loopback"
+		return (matches || name == AnyInterface) && isOfAny(*ifi)
 	})
-}
-
-// OrDash is the table's cell for a word that may be missing: a dash.
-func OrDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }

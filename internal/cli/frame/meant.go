@@ -14,9 +14,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// elsewhere are words that people type as a command, because other tools have it, and what to say
-// instead. IF stands for the interface, and FILES for the words that follow.
-var elsewhere = map[string]string{
+// otherCommands are commands of other tools, with the command line of xdpcap that does the same. IF
+// is replaced by an interface, and FILES by the words that follow the command.
+var otherCommands = map[string]string{
 	"version": "xdpcap --version",
 	"list":    "xdpcap interfaces",
 	"capture": "xdpcap -i IF", "dump": "xdpcap -i IF", "sniff": "xdpcap -i IF",
@@ -30,9 +30,9 @@ var elsewhere = map[string]string{
 	"print": "xdpcap read FILES", "follow": "xdpcap read --follow FILES",
 }
 
-// flagsElsewhere are flags that other tools have, by name or letter, and what to say instead where
-// a command has the flag that is named, or any command if that is "". The first row counts.
-var flagsElsewhere = []struct{ flag, has, instead string }{
+// otherFlags are flags of other tools, by name or letter, with what to do instead. A row is for
+// commands that have the flag ifHas; "" = for all commands. The first matching row counts.
+var otherFlags = []struct{ flag, ifHas, instead string }{
 	{"since", "from", "say --from"}, {"start", "from", "say --from"},
 	{"until", "to", "say --to"}, {"end", "to", "say --to"},
 	{"since", "", "xdpcap read --from chooses a file's packets by their time"},
@@ -47,26 +47,25 @@ var flagsElsewhere = []struct{ flag, has, instead string }{
 	{"Y", "", "display filters are Wireshark's: see xdpcap help filter"},
 }
 
-// InsteadOfFlag is what to do instead of a flag that a command does not have, but other tools do;
-// "" = nothing is known.
+// InsteadOfFlag returns what to do instead of a flag that other tools have; "" for an unknown flag.
 func InsteadOfFlag(cmd *cobra.Command, flag string) string {
-	for _, row := range flagsElsewhere {
-		if row.flag == flag && (row.has == "" || cmd.Flags().Lookup(row.has) != nil) {
+	for _, row := range otherFlags {
+		if row.flag == flag && (row.ifHas == "" || cmd.Flags().Lookup(row.ifHas) != nil) {
 			return row.instead
 		}
 	}
 	return ""
 }
 
-// unitsOfTime are words for which a flag that takes a time has a letter.
+// unitsOfTime are words for units, with the unit in a flag's value.
 var unitsOfTime = map[string]string{
 	"s": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s",
 	"m": "m", "min": "m", "mins": "m", "minute": "m", "minutes": "m", "h": "h", "hour": "h", "hours": "h",
 }
 
-// CheckCommand refuses words that would be taken for a filter, and are none, if they were probably
-// meant as something else: a command, perhaps misspelt or of another tool, an interface, or the
-// unit of --duration.
+// CheckCommand refuses arguments of the capture that are no filter, with a hint if the first one is
+// an interface, the unit of --duration, or a command, perhaps misspelt or of another tool. text is
+// the arguments with spaces between them.
 func CheckCommand(root *cobra.Command, args []string, text string) error {
 	if len(args) == 0 || isExpression(text) {
 		return nil
@@ -75,7 +74,7 @@ func CheckCommand(root *cobra.Command, args []string, text string) error {
 	if ifi, err := xdp.InterfaceByName(word); err == nil {
 		return fmt.Errorf("%q is neither a command nor a filter: an interface is given as -i %s", word, ifi.Name)
 	}
-	if instead := elsewhere[word]; instead != "" {
+	if instead := otherCommands[word]; instead != "" {
 		files := make([]string, 0, len(args))
 		for _, arg := range args[1:] {
 			files = append(files, escape.ShellWord(arg))
@@ -97,8 +96,8 @@ func CheckCommand(root *cobra.Command, args []string, text string) error {
 	return nil
 }
 
-// pages are those of the documentation that people look up as help topics, because no command has
-// their name.
+// pages are pages of the documentation that people look up as help topics. No command has their
+// names.
 var pages = []string{"files", "json", "kubernetes", "limits", "metrics", "privileges", "recorder", "streams", "tracing", "wireshark"}
 
 // UnknownCommand is the error of help and man for a word that is no command.
@@ -112,8 +111,8 @@ func UnknownCommand(cmd *cobra.Command, word string) error {
 	return fmt.Errorf("there is no command %q: see xdpcap --help", word)
 }
 
-// didYouMean asks for the commands that a misspelt word may mean; "" if there is none. prefix is
-// what is typed before a command.
+// didYouMean returns a question with the commands that a misspelt word may mean; "" if there is
+// none. prefix is the command line before the word.
 func didYouMean(root *cobra.Command, prefix, word string) string {
 	var names []string
 	for _, c := range root.Commands() {

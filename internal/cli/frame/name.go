@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// A Name is the value of a flag that takes a file or an address. It cannot be empty, because a
-// script with an empty variable does not mean that the flag was omitted.
+// A Name is the value of a flag that takes a file or an address. It must not be empty, because in a
+// script that is an unset variable and not an omitted flag.
 type Name string
 
-// A NameList is the values of a flag that takes a name and may be repeated.
+// A NameList is the values of a flag that takes a Name and may be repeated.
 type NameList []string
 
 // Set, String and Type are pflag.Value's.
@@ -45,3 +45,6 @@ func (n *Name) String() string { return string(*n) }
 func (n *Name) Type() string { return "name" }
 
 func (n *Name) Forget() { *n = "" }
+
+// SocketPath returns the path of a socket in the file system: --serve and read take unix:PATH.
+func SocketPath(address string) (path string, ok bool) { return strings.CutPrefix(address, "unix:") }

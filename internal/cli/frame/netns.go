@@ -17,7 +17,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
-// NetnsFlag is the network namespace that a command works in.
+// NetnsFlag is --netns, the network namespace in which a command works.
 func NetnsFlag() Flag {
 	return Flag{Name: "netns", Value: new(oneNetns), Settings: Powerful, Rivals: []string{"pod"},
 		Help: "work in this network `namespace`: a name from ip netns, a process id, or a path; needs CAP_SYS_ADMIN"}
@@ -34,9 +34,10 @@ func (n *oneNetns) Set(text string) error {
 }
 
 // EnterNetns makes the whole process work in the network namespace of --netns or --pod, if one is
-// given. setns(2) moves one thread, and goroutines run on any. So the process executes itself again
-// from the thread that was moved, and finds itself there the second time. Its mount namespace stays
-// the caller's: files are opened there. It is called before anything else is opened or attached.
+// given. setns(2) moves only one thread, and goroutines run on any. So that thread executes the
+// program again: execve(2) ends all other threads, and the second call of EnterNetns, in the new
+// program, finds the process in the namespace already. The mount namespace stays the caller's:
+// files are opened there. It is called before anything else is opened or attached.
 func (p *Process) EnterNetns(f *pflag.FlagSet) error {
 	flag, open := f.Lookup("netns"), openNetns
 	if pod := f.Lookup("pod"); pod != nil && pod.Changed {
@@ -61,8 +62,8 @@ func (p *Process) EnterNetns(f *pflag.FlagSet) error {
 }
 
 // usesNetwork returns the first flag that listens in a namespace, connects from it, or runs a
-// command there; "" = there is none. A binary with capabilities enters namespaces that its caller
-// may not enter, and must only capture there.
+// command there; "" = no flag does. A binary with capabilities may enter namespaces that its caller
+// may not enter, so it must only capture there.
 func usesNetwork(f *pflag.FlagSet) string {
 	if f.Changed("postrotate-command") {
 		return "-z"
@@ -90,7 +91,7 @@ func (p *Process) IsElsewhere() bool { return p.where != "" }
 // ListInterfaces is the command that lists the interfaces which this process can name.
 func (p *Process) ListInterfaces() string { return "xdpcap interfaces" + p.where }
 
-// enter enters the namespace that open finds by a name.
+// enter enters the namespace that open returns for a name.
 func (p *Process) enter(name string, open func(name string) (netns.NsHandle, error)) error {
 	target, err := open(name)
 	if err != nil {
@@ -105,7 +106,7 @@ func (p *Process) enter(name string, open func(name string) (netns.NsHandle, err
 	}
 	defer own.Close()
 	if own.Equal(target) {
-		p.inheritHome()
+		p.importHome()
 		return nil
 	}
 	switch err := netns.Set(target); {
@@ -116,14 +117,14 @@ func (p *Process) enter(name string, open func(name string) (netns.NsHandle, err
 	case err != nil:
 		return fmt.Errorf("enter it: %w", err)
 	}
-	if err := bequeathHome(own); err != nil {
+	if err := exportHome(own); err != nil {
 		return err
 	}
 	return fmt.Errorf("start again in it: %w", p.executeAgain())
 }
 
-// openNetns finds a namespace by its name, a process in it, or its path. As with ip(8), a name
-// counts before a process id.
+// openNetns opens a namespace by its name, the id of a process in it, or its path. As with ip(8), a
+// name has precedence over a process id.
 func openNetns(name string) (netns.NsHandle, error) {
 	if strings.Contains(name, "/") {
 		return netns.GetFromPath(name)
@@ -147,23 +148,20 @@ func openNetns(name string) (netns.NsHandle, error) {
 }
 
 // executeAgain replaces the process by a new one with the same program and arguments. It returns
-// only if that fails. From here on a signal to end kills the process, since nothing is attached
-// yet.
+// only if that fails. A signal to end kills the process from here on, which harms nothing, because
+// no program is attached yet.
 func (p *Process) executeAgain() error {
 	p.letSignalsKill()
 	path, err := ownPath(privilege.SecureExecution())
 	if err == nil {
 		err = unix.Exec(path, os.Args, os.Environ())
 	}
-	// The program's path may be out of reach, but its contents are not.
-	if unix.Exec(ownContents, os.Args, os.Environ()) != nil {
-		return err
-	}
-	return nil
+	unix.Exec(ownContents, os.Args, os.Environ()) // possible even if the path cannot be reached
+	return err
 }
 
-// ownContents is a path of the program itself. Tools show "exe" as the name of a process that was
-// started by it.
+// ownContents opens the program itself, even if its path leads to another file by now. It is not
+// the first choice, because tools show "exe" as the name of a process that was started by it.
 const ownContents = "/proc/self/exe"
 
 // ownPath returns the path of the program. If the binary has capabilities that its caller lacks

@@ -2,6 +2,7 @@ package frame
 
 import (
 	"fmt"
+	"net/netip"
 	"strconv"
 )
 
@@ -27,8 +28,8 @@ func Several[N int | uint64](n N, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// ShortenMiddle cuts the middle out of an address that is too long. The network is at its beginning
-// and the port at its end.
+// ShortenMiddle cuts the middle out of an address that is too long, and puts … there: the network
+// is at the beginning of an address, and the port at its end.
 func ShortenMiddle(s string, columns int) string {
 	all := []rune(s)
 	if len(all) <= columns {
@@ -39,4 +40,13 @@ func ShortenMiddle(s string, columns int) string {
 	}
 	kept := (columns - 1) / 2
 	return string(all[:kept]) + "…" + string(all[len(all)-(columns-1-kept):])
+}
+
+// Endpoint formats an address with its port (0 = without), shortened in the middle to this many
+// columns.
+func Endpoint(addr string, port uint16, columns int) string {
+	if a, err := netip.ParseAddr(addr); err == nil && port != 0 {
+		addr = netip.AddrPortFrom(a, port).String()
+	}
+	return ShortenMiddle(addr, columns)
 }

@@ -13,19 +13,20 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// MaxColumns is how wide text is that is wrapped where no window gives a width.
+// MaxColumns is the width of wrapped text if it is not printed to a window.
 const MaxColumns = 100
 
-// A Page is what tables are printed on: a terminal, or a file or pipe. The zero value shortens
-// nothing and has no colours.
+// A Page is the terminal, file or pipe to which tables are printed. On a Page without Columns no
+// line is shortened.
 type Page struct {
 	io.Writer
 	Columns int  // of the window; 0 = lines may have any length
-	Colored bool // what is lost is red
+	Colored bool // losses are red
 	Blocks  bool // the terminal has block characters
 }
 
-// PageOf returns the page that w is. If it is none, it returns a page that shortens nothing.
+// PageOf returns w itself if it is a Page, else a Page without Columns and colours that prints to
+// w.
 func PageOf(w io.Writer) *Page {
 	if p, ok := w.(*Page); ok {
 		return p
@@ -33,8 +34,8 @@ func PageOf(w io.Writer) *Page {
 	return &Page{Writer: w}
 }
 
-// NewPage returns the page of a file, which is as wide as the window if that is a terminal. color
-// is the value of ColorFlag.
+// NewPage returns the page of a file, with the width of the window if it is a terminal. color is
+// the value of ColorFlag.
 func NewPage(f *os.File, color string) *Page {
 	p := &Page{Writer: f, Colored: Colored(color, f)}
 	if f == nil {
@@ -46,7 +47,7 @@ func NewPage(f *os.File, color string) *Page {
 	return p
 }
 
-// Line prints a line, which is shortened if the page has no room for it.
+// Line prints a line, shortened to the width of the page.
 func (p *Page) Line(format string, args ...any) {
 	text := escape.Text(fmt.Sprintf(format, args...))
 	if p.Columns > 0 {
@@ -65,7 +66,7 @@ func (p *Page) Red(text string) string {
 	return red + text + noColor
 }
 
-// cutLine shortens a line, which may have red parts.
+// cutLine shortens a line that may have red parts, whose escape sequences need no columns.
 func cutLine(line string, columns int) string {
 	var b strings.Builder
 	for line != "" && columns > 0 {
@@ -86,8 +87,8 @@ func cutLine(line string, columns int) string {
 	return b.String()
 }
 
-// Bar draws a share of the whole as that share of some columns. It is empty only if the share is 0.
-// It ends with spaces.
+// Bar draws a share, 0 to 1, as a bar in that share of the columns, rounded up. Spaces fill the
+// rest.
 func (p *Page) Bar(share float64, columns int) string {
 	share = min(1, share)
 	if !p.Blocks {
@@ -97,7 +98,7 @@ func (p *Page) Bar(share float64, columns int) string {
 	return Blocks(math.Ceil(share*float64(8*columns)), columns)
 }
 
-// Blocks is a bar of that many eighths of a column.
+// Blocks returns a bar of that many eighths of a column, and spaces up to the number of columns.
 func Blocks(eighths float64, columns int) string {
 	whole, rest := int(eighths)/8, int(eighths)%8
 	bar := strings.Repeat("█", whole)
@@ -107,10 +108,10 @@ func Blocks(eighths float64, columns int) string {
 	return bar + strings.Repeat(" ", columns-whole)
 }
 
-// Spark draws numbers as high as they are beside the highest of them.
+// Spark is the function Spark, with block characters if the page has them.
 func (p *Page) Spark(values []float64) string { return Spark(values, p.Blocks) }
 
-// Spark draws numbers as high as they are beside the highest of them, with block characters or in
+// Spark draws numbers as a row of bars, the highest one of full height, with block characters or in
 // ASCII.
 func Spark(values []float64, blocks bool) string {
 	steps := []rune("▁▂▃▄▅▆▇█")
@@ -128,7 +129,7 @@ func Spark(values []float64, blocks bool) string {
 	return string(drawn)
 }
 
-// ColorFlag is the flag about colours.
+// ColorFlag is --color.
 func ColorFlag(word *string) Flag {
 	return Flag{Name: "color", Value: word, Default: "auto", Words: colorWords,
 		Help: "use colours, as this `word` says: auto (on a terminal, unless NO_COLOR is set), always or never"}
@@ -144,8 +145,8 @@ func CheckColor(word string) error {
 	return nil
 }
 
-// Colored says whether text to a file has colours, by the value of ColorFlag: auto is on a terminal
-// that supports them, unless NO_COLOR is set (see no-color.org).
+// Colored reports whether text to a file has colours, by the value of ColorFlag: with auto on a
+// terminal that supports them, unless NO_COLOR is set (see no-color.org).
 func Colored(word string, f *os.File) bool {
 	if word != "auto" {
 		return word == "always"

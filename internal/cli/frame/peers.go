@@ -8,22 +8,22 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A peerFlag is a flag of tcpdump, dumpcap or xdpdump for which a command has no function. If these
-// tools give a letter different meanings, tcpdump's counts. A flag that changes nothing is
-// accepted. Any other is refused with what to do instead. So a command line that somebody types
-// from habit, or that a script has, either works or prints in one line how to change it.
+// A peerFlag is a flag of tcpdump, dumpcap or xdpdump (the peers) for which a command has no
+// function. If the peers give a letter different meanings, it has tcpdump's. A flag without effect
+// here is accepted. Any other is refused, with a hint on what to do instead. So a command line that
+// was written for a peer either works, or prints in one line how to change it.
 type peerFlag struct {
 	letter, name string   // either may be ""
 	value        string   // name of its value in the manual; "" = it has none
-	takes        []string // the values of a flag that is accepted; empty = any, nil = it needs none
+	takes        []string // accepted values; empty = any value, nil = the flag has no value
 
-	accepted string // why it changes nothing; "" = the flag is refused
-	instead  string // what to do if the flag, or a value that is not in takes, is refused
-	reading  string // the same in read, which then refuses the flag; "" = as in the capture
+	accepted string // why it has no effect; "" = the flag is refused
+	instead  string // hint if the flag, or a value that is not in takes, is refused
+	reading  string // hint of the command read, which then refuses the flag; "" = as in the capture
 }
 
-// peerFlags are those of the capture and of read. The parser, the help and the manual use this
-// list.
+// peerFlags are the peers' flags in the capture and in read. The parser, the help and the manual
+// use this list.
 var peerFlags = []peerFlag{
 	{letter: "l", accepted: "lines are printed 50 ms after their packets at the latest, and with -U at once"},
 	{letter: "N", accepted: "addresses are always numbers"},
@@ -61,7 +61,7 @@ var peerFlags = []peerFlag{
 	{name: "log-file", value: "path", instead: "xdpcap has no log: omit it, or say 2>xdpcap.log"},
 }
 
-// peerFlagsOfRead are the flags of peers that the capture has a function for, and read has not.
+// peerFlagsOfRead are flags that have a function in the capture, but not in read.
 var peerFlagsOfRead = []peerFlag{
 	{letter: "U", name: "packet-buffered", accepted: "packets are handed over as they are read"},
 	{letter: "p", name: "no-promiscuous-mode", accepted: "packets come from files"},
@@ -78,10 +78,10 @@ var peerFlagsOfRead = []peerFlag{
 
 const fromFiles = "packets come from files: omit it"
 
-// AddPeerFlagsToCapture adds the flags that the capture accepts or refuses, hidden from the help.
+// AddPeerFlagsToCapture adds the peers' flags to the capture, hidden from the help.
 func AddPeerFlagsToCapture(f *pflag.FlagSet) { Define(f, peerRows(slices.Clone(peerFlags))...) }
 
-// AddPeerFlagsToRead adds those of read.
+// AddPeerFlagsToRead adds the peers' flags to read, hidden from the help.
 func AddPeerFlagsToRead(f *pflag.FlagSet) {
 	all := slices.Concat(peerFlags, peerFlagsOfRead)
 	for i := range all {
@@ -92,8 +92,8 @@ func AddPeerFlagsToRead(f *pflag.FlagSet) {
 	Define(f, peerRows(all)...)
 }
 
-// PeerFlags are the flags of the capture that it accepts, or else those that it refuses, for the
-// manual: one without a long name has its letter for that.
+// PeerFlags returns the peers' flags that the capture accepts, or else those that it refuses, for
+// the manual. A flag without a long name has its letter as its name.
 func PeerFlags(accepted bool) []Flag {
 	return peerRows(slices.DeleteFunc(slices.Clone(peerFlags), func(p peerFlag) bool { return (p.accepted != "") != accepted }))
 }
@@ -101,7 +101,7 @@ func PeerFlags(accepted bool) []Flag {
 func peerRows(flags []peerFlag) (all []Flag) {
 	for i := range flags {
 		p := &flags[i]
-		row := Flag{Name: cmp.Or(p.name, p.letter), Letter: p.letter, Value: p, Help: p.says(), Hidden: true} // package pflag requires a name
+		row := Flag{Name: cmp.Or(p.name, p.letter), Letter: p.letter, Value: p, Help: p.help(), Hidden: true} // package pflag requires a name
 		if p.takes == nil {
 			row.Bare = "true"
 		}
@@ -110,8 +110,8 @@ func peerRows(flags []peerFlag) (all []Flag) {
 	return all
 }
 
-// InsteadOfPeerFlag returns what to do instead of a flag that is refused whatever its value is; ""
-// for every other flag.
+// InsteadOfPeerFlag returns the hint of a peer's flag that is refused with every value; "" for all
+// other flags.
 func InsteadOfPeerFlag(f *pflag.Flag) string {
 	if p, ok := f.Value.(*peerFlag); ok && p.accepted == "" {
 		return p.instead
@@ -119,7 +119,7 @@ func InsteadOfPeerFlag(f *pflag.Flag) string {
 	return ""
 }
 
-// IsAcceptedPeerFlag reports whether a flag changes nothing.
+// IsAcceptedPeerFlag reports whether a flag is accepted without effect.
 func IsAcceptedPeerFlag(f *pflag.Flag) bool {
 	p, ok := f.Value.(*peerFlag)
 	return ok && p.accepted != ""
@@ -133,8 +133,8 @@ func (p *peerFlag) shortName() string {
 	return strings.Join(append([]string{"-" + p.letter}, p.takes...), " ")
 }
 
-// says is the manual's text about the flag.
-func (p *peerFlag) says() string {
+// help is the manual's text about the flag.
+func (p *peerFlag) help() string {
 	switch {
 	case p.accepted == "":
 		return p.instead
@@ -156,7 +156,7 @@ func (p *peerFlag) String() string { return "" }
 
 func (p *peerFlag) Type() string { return p.value }
 
-// PeerFlagsNote is about the flags that the help does not list.
+// PeerFlagsNote is the note in the help about the peers' flags, which it does not list one by one.
 func PeerFlagsNote() Note {
 	var accepted []string
 	for _, p := range peerFlags {

@@ -13,13 +13,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
-// PodFlag is the pod that a command works in. without says what the command does without -i.
+// PodFlag is --pod, the pod in which a command works. without is the part of its help about a
+// command line without -i.
 func (p *Process) PodFlag(without string) Flag {
 	return Flag{Name: "pod", Value: new(Name), Complete: p.completePod, Settings: Powerful, Rivals: []string{"netns"},
 		Help: "work in the network namespace of this Kubernetes `pod` of this host: NAMESPACE/NAME" + without + "; needs CAP_SYS_ADMIN"}
 }
 
-// openPod finds the network namespace of a pod.
+// openPod opens the network namespace of a pod.
 func openPod(name string) (netns.NsHandle, error) {
 	var pod pods.Pod
 	err := privilege.WithFileRights(func() (err error) {
@@ -52,8 +53,9 @@ func (p *Process) completePod(*cobra.Command, []string, string) (names []string,
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// Pods finds out which interfaces and addresses belong to the pods of this host. It returns nil
-// where no pods run. It reads files, so it is called before the sandbox is entered.
+// Pods returns the interfaces and addresses that belong to the pods of this host; nil if no pods
+// run. It reads files, so it is called before the sandbox is entered. Only its first call knows the
+// interfaces of a process in another namespace.
 func (p *Process) Pods() (*pods.Owners, error) {
 	if p.home != nil {
 		defer func() {
@@ -76,7 +78,7 @@ func (p *Process) Pods() (*pods.Owners, error) {
 // namespaces, as of now. It reads files, so it is called before the sandbox is entered.
 func PodNamespaces() map[uint32]string {
 	names := make(map[uint32]string)
-	all, _ := readPods() // without, namespaces only have numbers
+	all, _ := readPods() // after an error namespaces only have numbers
 	for _, pod := range all {
 		var info unix.Stat_t
 		if pod.Netns != "" && unix.Stat(pod.Netns, &info) == nil {
@@ -86,21 +88,21 @@ func PodNamespaces() map[uint32]string {
 	return names
 }
 
-// homeVariable has the number of an open file: the network namespace that this process left when it
-// executed itself again. All pods of the host are visible from there.
+// homeVariable has the number of an open file: the network namespace in which this process was
+// before it executed itself again in another one. All pods of the host are visible from there.
 const homeVariable = "XDPCAP_HOME_NETNS"
 
-// bequeathHome leaves a network namespace open, and named, for the process that is executed next.
-func bequeathHome(home netns.NsHandle) error {
+// exportHome keeps a network namespace open across the next execve(2), and sets homeVariable to it.
+func exportHome(home netns.NsHandle) error {
 	if _, err := unix.FcntlInt(uintptr(home), unix.F_SETFD, 0); err != nil {
 		return fmt.Errorf("keep this process's own namespace open: %w", err)
 	}
 	return os.Setenv(homeVariable, strconv.Itoa(int(home)))
 }
 
-// inheritHome takes what bequeathHome has left. A binary with capabilities that its caller lacks
-// takes nothing from the environment.
-func (p *Process) inheritHome() {
+// importHome takes over the namespace that exportHome has kept open. A binary with capabilities
+// that its caller lacks ignores the environment.
+func (p *Process) importHome() {
 	fd, err := strconv.Atoi(os.Getenv(homeVariable))
 	os.Unsetenv(homeVariable)
 	var s unix.Statfs_t

@@ -31,7 +31,7 @@ func TestProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended.endBySignal()
+	ended.endContext()
 	if endedContext.Err() == nil || otherContext.Err() != nil {
 		t.Errorf("one process was ended: %v, and not the other: %v", endedContext.Err(), otherContext.Err())
 	}
@@ -48,7 +48,7 @@ func TestProcesses(t *testing.T) {
 		if err != nil || string(text) != test.text {
 			t.Errorf("%s has %q, want %q (%v)", test.path, text, test.text, err)
 		}
-		if n := test.of.takenSoFar(); n != test.taken {
+		if n := test.of.bytesTaken(); n != test.taken {
 			t.Errorf("%s: %d bytes were taken, want %d", test.path, n, test.taken)
 		}
 	}

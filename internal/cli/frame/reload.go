@@ -10,30 +10,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A reloading is what SIGHUP does instead of ending the process.
+// A reloading is the reaction to SIGHUP between ReloadOnHangup and its stop.
 type reloading struct {
-	asked    chan struct{}
-	stat     *os.File // /proc/self/stat, which can be read in the sandbox, too; nil = not known
-	terminal bool     // whether the process had a controlling terminal
+	requested   chan struct{} // has one element while a reload is pending
+	stat        *os.File      // /proc/self/stat, still readable in the sandbox; nil = it could not be opened
+	hadTerminal bool          // the process had a controlling terminal when the reloading began
 }
 
 // ReloadOnHangup lets SIGHUP call reload, on a goroutine of its own, instead of ending the process,
 // until stop is called. But a SIGHUP after the process has lost its terminal ends it: the terminal
 // was closed, or the connection to it.
 func (p *Process) ReloadOnHangup(reload func()) (stop func()) {
-	r := &reloading{asked: make(chan struct{}, 1)}
+	r := &reloading{requested: make(chan struct{}, 1)}
 	if f, err := os.Open("/proc/self/stat"); err == nil {
 		r.stat = f
-		r.terminal = r.hasTerminal()
+		r.hadTerminal = r.hasTerminal()
 	}
 	done, ended := make(chan struct{}), make(chan struct{})
 	p.reload.Store(r)
-	signal.Notify(p.received, unix.SIGHUP) // also under nohup, which means the ending
+	signal.Notify(p.received, unix.SIGHUP) // also under nohup, which is against an ending, not a reload
 	go func() {
 		defer close(ended)
 		for {
 			select {
-			case <-r.asked:
+			case <-r.requested:
 				reload()
 			case <-done:
 				return
@@ -50,14 +50,15 @@ func (p *Process) ReloadOnHangup(reload func()) (stop func()) {
 	}
 }
 
-// takes asks for a reload, and returns false if the signal is to end the process.
-func (r *reloading) takes() bool {
-	if r == nil || r.terminal && !r.hasTerminal() {
+// request makes a SIGHUP request a reload. It returns false if the signal must end the process: r
+// is nil, or the terminal was closed.
+func (r *reloading) request() bool {
+	if r == nil || r.hadTerminal && !r.hasTerminal() {
 		return false
 	}
 	select {
-	case r.asked <- struct{}{}:
-	default: // it has been asked for already
+	case r.requested <- struct{}{}:
+	default: // one is pending
 	}
 	return true
 }

@@ -18,15 +18,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// remedies name the flags and commands that help against each kind of error, because the packages
-// that find the errors do not know the command line. The first row that an error matches counts: so
-// a command's own remedy comes before the general one for a kernel that refuses tracing. After a
-// row with `more`, the next one that matches is added.
+// remedies are the flags and commands that help against each kind of error. Libraries cannot name
+// them, because other programs use the libraries, too. The first row that matches an error counts,
+// so special kinds come before general ones.
 var remedies = []struct {
 	kind  error
 	words string
-	join  string // text between the error, or a check's own remedy, and the words; "" = ": "
-	more  bool
+	join  string // between the error, or a check's own remedy, and the words; "" = ": "
+	more  bool   // the next matching row is added
 }{
 	{kind: unix.EMFILE, words: "raise the limit of open files (ulimit -n 1024)"},
 	{kind: xdp.ErrHidden, words: "start again, and add --no-sandbox to survive the exchange of a dispatcher"},
@@ -71,12 +70,12 @@ var remedies = []struct {
 	{kind: support.ErrKernelRefuses, join: "; ", words: otherKernel},
 }
 
-// otherKernel names kernels that permit fentry and fexit. No option of the configuration decides
-// that: kernels that refuse them may have all that tracing needs.
+// otherKernel names kernels that permit fentry and fexit. It names no option of the kernel's
+// configuration, because there are kernels with all of them that refuse fentry and fexit.
 const otherKernel = "or use a kernel that permits them, as those of Debian 12 and 13, Ubuntu 24.04 and Fedora do"
 
-// WithRemedy adds the words that help against an error to text: the error's own text, or the remedy
-// of a check. The text stays unchanged if nothing on the command line helps.
+// WithRemedy appends the remedy of an error to text, which is the error's own text, or the remedy
+// of a check. If there is none, it returns text.
 func WithRemedy(text string, err error) string {
 	if e := (*untraced)(nil); errors.As(err, &e) {
 		return text + "; " + e.instead
@@ -95,35 +94,33 @@ func WithRemedy(text string, err error) string {
 	return text
 }
 
-// AddRemedies completes the remedies of a report's checks.
+// AddRemedies appends the remedies of this command line to those of a report's checks.
 func AddRemedies(r *support.Report) {
-	checks := func(cs support.Checks) {
-		for i := range cs {
-			cs[i].Remedy = WithRemedy(cs[i].Remedy, cs[i].Kind)
+	complete := func(c *support.Check) { c.Remedy = WithRemedy(c.Remedy, c.Kind) }
+	for _, checks := range []support.Checks{r.Kernel.Checks, r.Features} {
+		for i := range checks {
+			complete(&checks[i])
 		}
 	}
-	checks(r.Kernel.Checks)
-	checks(r.Features)
-	if r.Interface == nil {
-		return
-	}
-	for _, c := range []*support.Check{&r.Interface.Native, &r.Interface.Frags} {
-		c.Remedy = WithRemedy(c.Remedy, c.Kind)
-	}
-	if p := r.Interface.Program; p != nil {
-		p.Traceable.Remedy = WithRemedy(p.Traceable.Remedy, p.Traceable.Kind)
+	if i := r.Interface; i != nil {
+		complete(&i.Native)
+		complete(&i.Frags)
+		if i.Program != nil {
+			complete(&i.Program.Traceable)
+		}
 	}
 }
 
-// An untraced is the error of a command whose question tracing would have answered.
+// An untraced is the error of a kernel that refuses tracing, with another way to the same result.
 type untraced struct {
 	error
-	instead string // what answers it without
+	instead string
 }
 
 func (e *untraced) Unwrap() error { return e.error }
 
-// WhichPackets answers which packets have these verdicts; nil = which are dropped.
+// WhichPackets, PassedAndDropped and HowLong are other ways to results of tracing, for Untraced.
+// WhichPackets finds the packets with these verdicts; nil = the dropped ones.
 func WhichPackets(verdicts []string) string {
 	which, names := "which packets it drops", "drop"
 	if verdicts != nil {
@@ -133,15 +130,15 @@ func WhichPackets(verdicts []string) string {
 		names + " v.pcapng; how many are dropped: xdpcap drops -i IF"
 }
 
-// PassedAndDropped answers how many packets a program gets.
+// PassedAndDropped finds how many packets a program gets.
 const PassedAndDropped = "--at tc counts what it passes, xdpcap drops -i IF what it drops"
 
-// HowLong answers how long a program runs.
+// HowLong finds how long a program runs.
 const HowLong = "the mean: xdpcap latency -i IF --kernel-stats; the distribution over packets captured at the sender (-Q out -w FILE): xdpcap replay --program PROGRAM --sent --yes FILE"
 
-// Untraced gives an error of a kernel that refuses tracing what answers the command's question
-// without, in place of what remedies say; IF stands for the interface, PROGRAM for the program. ""
-// has none, and all other errors stay as they are.
+// Untraced replaces the remedy of an error of a kernel that refuses tracing by another way to the
+// result that the command wants. In instead it replaces IF by the interface, and PROGRAM by the
+// program. It returns all other errors, and all errors if instead is "", unchanged.
 func Untraced(err error, iface, instead string) error {
 	refused := (*xdp.TracingError)(nil)
 	if instead == "" || !errors.As(err, &refused) || !errors.Is(err, support.ErrTracingRefused) {

@@ -15,19 +15,20 @@ import (
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
-// Sandbox are the flags about what a capture may do once everything is attached and open.
+// A Sandbox has the flags about the rights of a capture after everything is attached and open, and
+// the plan that follows from them. First Plan is called, then the methods that add to the plan, and
+// Enter last.
 type Sandbox struct {
-	user string
-	off  bool
+	user string // -Z; "" = it was not given
+	off  bool   // --no-sandbox
 
-	box   *privilege.Sandbox // nil = --no-sandbox
-	owned string             // the directory whose owner the capture becomes; "" = none
-	atEnd []string           // what the capture keeps CAP_NET_ADMIN for
-
-	attaches bool // the capture keeps what it takes to attach
+	box      *privilege.Sandbox // nil = --no-sandbox, or before Plan
+	owned    string             // the directory whose owner the capture becomes; "" = none
+	atEnd    []string           // purposes of CAP_NET_ADMIN at the end
+	attaches bool               // KeepAttaching was called
 }
 
-// Flags are their rows.
+// Flags are the flags.
 func (o *Sandbox) Flags() []Flag {
 	return []Flag{
 		{Name: "relinquish-privileges", Letter: "Z", Value: (*Name)(&o.user), Settings: Powerful,
@@ -36,9 +37,9 @@ func (o *Sandbox) Flags() []Flag {
 	}
 }
 
-// Plan decides, before anything is opened, what the process keeps and which user it becomes. files
-// are the files that it writes ("" = none); they are open before the process gives anything up.
-// later is a file beside which it creates others after that, in the same directory.
+// Plan chooses the user and the rights of the process in the sandbox, before anything is opened.
+// files are the files that it opens before it enters the sandbox. In the directory of later it
+// creates more files afterwards. "" is no file.
 func (o *Sandbox) Plan(later string, files ...string) (err error) {
 	switch {
 	case o.off && o.user != "":
@@ -72,15 +73,15 @@ func directoryOf(file string) string {
 	return filepath.Dir(file)
 }
 
-// KeepNetAdmin keeps the capability that the process needs to do something at its end.
-func (o *Sandbox) KeepNetAdmin(toDo string) {
-	if o.box != nil && !slices.Contains(o.atEnd, toDo) {
-		o.box.Keep, o.atEnd = []int{unix.CAP_NET_ADMIN}, append(o.atEnd, toDo)
+// KeepNetAdmin keeps CAP_NET_ADMIN for a purpose at the end, such as "remove the filter of clsact".
+func (o *Sandbox) KeepNetAdmin(purpose string) {
+	if o.box != nil && !slices.Contains(o.atEnd, purpose) {
+		o.box.Keep, o.atEnd = []int{unix.CAP_NET_ADMIN}, append(o.atEnd, purpose)
 	}
 }
 
-// KeepAttaching keeps the rights that are needed to attach to interfaces that come later. Call it
-// after everything else about the box is decided.
+// KeepAttaching keeps the rights to load programs and attach them to interfaces that appear later.
+// It is called after KeepNetAdmin, and after the caller has changed the Box.
 func (o *Sandbox) KeepAttaching() {
 	if o.box == nil {
 		return
@@ -93,14 +94,14 @@ func (o *Sandbox) KeepAttaching() {
 	}
 }
 
-// Box is what the process keeps, to which is added what its outputs need before it is entered; nil
-// where nothing is given up.
+// Box returns the rights of the plan, to which the caller adds those that its outputs need; nil
+// with --no-sandbox.
 func (o *Sandbox) Box() *privilege.Sandbox { return o.box }
 
-// Enter gives up everything that the plan does not keep. It gives the files in made to the user
-// that the plan names. Without such a user, root becomes one with fewer rights, who gets no files,
-// unless it makes or removes files later, starts programs, or has files of FUSE. Each limit that
-// cannot be had is a notice.
+// Enter drops all rights that are not in the plan. It gives the files in made to the user of the
+// plan. If the plan has no user, root becomes an unprivileged user, who gets no files, unless the
+// capture creates or removes files later, starts programs, or has files on FUSE. A restriction that
+// this kernel does not support is a notice.
 func (o *Sandbox) Enter(notice func(error), made ...Giver) error {
 	if o.box == nil {
 		return nil
@@ -117,7 +118,8 @@ func (o *Sandbox) Enter(notice func(error), made ...Giver) error {
 	return enterBox(o.box, notice)
 }
 
-// unprivileged is the user that root becomes where nothing needs root's id; nil = it stays root.
+// unprivileged returns the user that root becomes if it needs no rights of root; nil = it stays
+// root.
 func unprivileged() *privilege.User {
 	if hasFUSE() {
 		return nil
@@ -126,8 +128,7 @@ func unprivileged() *privilege.User {
 }
 
 // hasFUSE reports whether this process has an open file on a file system in user space, such as
-// sshfs. The kernel lets nobody else use one than the user who has mounted it, even where the file
-// is open.
+// sshfs. Only the user who has mounted such a file system can use its files, even open ones.
 func hasFUSE() bool {
 	const own = "/proc/self/fd"
 	open, err := os.ReadDir(own)
@@ -138,11 +139,11 @@ func hasFUSE() bool {
 	})
 }
 
-// strictCalls is set to "kill" by tests: then a system call that is missing in the table ends the
-// process. It does not weaken the filter.
+// strictCalls is a variable that tests set to "kill": then a system call that the sandbox does not
+// permit kills the process, instead of failing.
 const strictCalls = "XDPCAP_TEST_CALLS"
 
-// enterBox does what is impossible in the sandbox, and then enters it.
+// enterBox reads the time zone, which is impossible in the sandbox, and then enters it.
 func enterBox(box *privilege.Sandbox, notice func(error)) error {
 	loadTimeZone()
 	box.Strict = os.Getenv(strictCalls) == "kill" && !privilege.SecureExecution()
@@ -159,17 +160,17 @@ func enterBox(box *privilege.Sandbox, notice func(error)) error {
 	return nil
 }
 
-// loadTimeZone makes Go read the files of the time zone now, because otherwise it reads them when
-// it first needs them.
+// loadTimeZone makes Go read the files of the time zone now, instead of when it first formats a
+// time.
 func loadTimeZone() { _, _ = time.Now().Zone() }
 
-// KernelFiles are the kernel's own files, which counters, sources and names need.
+// KernelFiles are the kernel's own files, from which counters, statistics and names are read.
 var KernelFiles = []string{"/proc", "/sys"}
 
 // NamespaceFiles are the directories in which ip-netns and Docker name network namespaces.
 var NamespaceFiles = []string{"/run/netns", "/run/docker/netns"}
 
-// String describes what the capture may still do.
+// String describes the remaining rights of the capture.
 func (o *Sandbox) String() string {
 	if o.box == nil {
 		return "kept as they were"
@@ -207,7 +208,7 @@ func (o *Sandbox) String() string {
 	return who + ", " + capabilities + ", may open files for writing " + writes + reads + calls
 }
 
-// placesOf lists the directories in which files may be opened.
+// placesOf names directories, for String.
 func placesOf(directories []string) string {
 	if len(directories) == 0 {
 		return "nowhere"
@@ -218,8 +219,8 @@ func placesOf(directories []string) string {
 // tracingFiles are needed to trace or attach: the kernel's own files, and its modules.
 var tracingFiles = append(slices.Clone(KernelFiles), "/lib/modules", "/usr/lib/modules")
 
-// EnterCounters gives up what counters do not need, unless off is set. needs are the capabilities
-// that they still use later. Notices go to stderr.
+// EnterCounters enters the sandbox of the commands that count, unless off is set. listens is true
+// if they serve metrics. needs are the capabilities that they still use. Notices go to stderr.
 func EnterCounters(p *Process, off, listens bool, needs []int) error {
 	if off {
 		return nil
@@ -234,5 +235,5 @@ func EnterCounters(p *Process, off, listens bool, needs []int) error {
 	return enterBox(box, func(err error) { Say(p.Stderr, "%v", err) })
 }
 
-// A Giver has files, which are given to the user that the process becomes.
+// A Giver is an output whose files can be given to another user and group.
 type Giver interface{ Give(uid, gid int) error }

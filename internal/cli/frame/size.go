@@ -8,7 +8,7 @@ import (
 )
 
 // A Size is the value of a flag that takes a number of bytes. The number may end in k, M or G, or
-// in KiB, MiB or GiB, as sizes are shown; without that it counts the flag's own unit.
+// in KiB, MiB or GiB; without such a suffix it counts the flag's own unit.
 type Size struct {
 	Bytes int64
 	Unit  int64 // bytes of a number without a suffix
@@ -16,7 +16,7 @@ type Size struct {
 
 var suffixes = map[byte]int64{'k': 1 << 10, 'm': 1 << 20, 'g': 1 << 30}
 
-// maxSize leaves room for what is added to a size, such as that of headers.
+// maxSize is less than the largest int64, so that lengths of headers can be added to a size.
 const maxSize = math.MaxInt64 - 1<<30
 
 // Set, String and Type are pflag.Value's. Set takes what String returns.

@@ -11,12 +11,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// IsStdout says whether -w names standard output.
+// IsStdout reports whether a value of -w is standard output.
 func IsStdout(path string) bool { return path == "-" || path == "/dev/stdout" }
 
-// IsStdoutClosed says whether standard output was closed when the process was started. Then Go's
-// runtime has opened /dev/null in its place, for reading and writing. A caller that has done so
-// itself looks the same, as Python with DEVNULL; a shell opens /dev/null only for writing.
+// IsStdoutClosed reports whether standard output was closed when the process was started. Then Go's
+// runtime has opened /dev/null in its place, for reading and writing. The result is also true if
+// the caller has done that, as Python does with DEVNULL; a shell opens /dev/null only for writing.
 func IsStdoutClosed() bool {
 	var is unix.Stat_t
 	if err := unix.Fstat(unix.Stdout, &is); err != nil || is.Mode&unix.S_IFMT != unix.S_IFCHR || is.Rdev != unix.Mkdev(1, 3) {
@@ -26,8 +26,8 @@ func IsStdoutClosed() bool {
 	return err == nil && mode&unix.O_ACCMODE == unix.O_RDWR
 }
 
-// CheckNotClosed refuses a closed standard output, because whatever is written to it would be lost
-// silently. drop is the flag by which a user asks to lose it.
+// CheckNotClosed refuses a closed standard output, on which what, such as "packets", would be lost
+// silently. drop is the option with which a user drops them on purpose.
 func CheckNotClosed(what, drop string) error {
 	if !IsStdoutClosed() {
 		return nil
@@ -36,7 +36,7 @@ func CheckNotClosed(what, drop string) error {
 		"open it, or say %s to drop them", what, drop)
 }
 
-// CheckPrints refuses a command whose results nobody would see, because standard output is closed.
+// CheckPrints refuses a closed standard output for a command that prints results.
 func CheckPrints() error {
 	if err := CheckNotClosed("results", ">/dev/null"); err != nil {
 		return fmt.Errorf("print results: %w", err)
@@ -53,20 +53,21 @@ const (
 	StdoutName = "standard output"
 )
 
-// A Stdout is standard output where packets are printed to it.
+// A Stdout is the process's standard output.
 type Stdout struct {
 	File  *os.File
-	taken atomic.Int64 // bytes that were written through Write
+	taken atomic.Int64 // bytes that Write has written
 }
 
-// Write counts the bytes that are taken, which shows whether an ending makes progress.
+// Write writes to the file, and counts the bytes, from which Process determines whether an ending
+// makes progress.
 func (s *Stdout) Write(b []byte) (int, error) {
 	n, err := s.File.Write(b)
 	s.taken.Add(int64(n))
 	return n, err
 }
 
-// Check finds out that the reader of a pipe has gone, even if nothing is printed.
+// Check returns EPIPE if the reader of a pipe has closed it, even if no line is printed.
 func (s *Stdout) Check() error {
 	if outfile.ReaderGone(s.File) {
 		return unix.EPIPE
@@ -74,7 +75,7 @@ func (s *Stdout) Check() error {
 	return nil
 }
 
-// ExplainPrint adds to an error of printing what was tried.
+// ExplainPrint adds the operation to an error of printing; nil stays nil.
 func ExplainPrint(err error) error {
 	if errors.Is(err, unix.EPIPE) {
 		return outfile.WriteError(StdoutName, err)

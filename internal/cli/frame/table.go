@@ -10,11 +10,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// A Table is aligned text. The first column is aligned to the left, the others to the right, and
-// two spaces are in between. The columns on the left have names, the others numbers.
+// A Table is aligned text. Its first columns have names and are aligned to the left; the others
+// have numbers and are aligned to the right. Two spaces are in between.
 type Table struct {
-	Left      int   // how many columns after the first are aligned to the left, too
-	Addresses []int // which of these are cut in the middle where they have no room
+	Left      int   // how many columns besides the first are aligned to the left
+	Addresses []int // numbers of columns on the left whose cells are cut in the middle
 	rows      []row
 }
 
@@ -24,8 +24,8 @@ type row struct {
 	lost  bool
 }
 
-// Add adds a row, or with a single cell a line by itself. Characters that a terminal would not
-// print are escaped.
+// Add adds a row. A single cell is a line that has no influence on the columns. Characters that a
+// terminal would not print are escaped.
 func (t *Table) Add(cells ...string) {
 	for i := range cells {
 		cells[i] = escape.Text(cells[i])
@@ -33,7 +33,7 @@ func (t *Table) Add(cells ...string) {
 	t.rows = append(t.rows, row{cells: cells})
 }
 
-// AddLost adds a row whose packets are lost, if that is so: it is red where the page has colours.
+// AddLost adds a row that is red if its packets are lost and the page has colours.
 func (t *Table) AddLost(lost bool, cells ...string) {
 	t.Add(cells...)
 	t.rows[len(t.rows)-1].lost = lost
@@ -41,11 +41,11 @@ func (t *Table) AddLost(lost bool, cells ...string) {
 
 const (
 	columnGap = "  "
-	leastName = 6 // columns of a name that is cut
+	leastName = 6 // lower bound for the columns of a name that is cut
 )
 
-// widths are those of the columns where a line has at most this many; 0 = any number. Numbers are
-// never cut, the widest names are cut first.
+// widths returns the widths of the columns, such that a line has at most most columns; 0 = any
+// number. Numbers are never cut, and the widest names are cut first.
 func (t *Table) widths(most int) (widths []int) {
 	for _, row := range t.rows {
 		if len(row.cells) == 1 {
@@ -72,7 +72,7 @@ func (t *Table) widths(most int) (widths []int) {
 	return widths
 }
 
-// Write prints the table on a Page, or on something else as PageOf.
+// Write prints the table on the page PageOf(w).
 func (t *Table) Write(w io.Writer) {
 	p := PageOf(w)
 	widths := t.widths(p.Columns)
@@ -103,7 +103,7 @@ func (t *Table) Write(w io.Writer) {
 	}
 }
 
-// Shorten cuts a line or cell that is too long, and ends it with … then.
+// Shorten cuts the end off a line or cell that is too long, and puts … there.
 func Shorten(s string, columns int) string {
 	if utf8.RuneCountInString(s) <= columns {
 		return s

@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A Note is what the help of the capture and manual pages say besides flags.
+// A Note is a section of the capture's help and of manual pages that is not about one flag.
 type Note struct{ Title, Text string }
 
-// A flagGroup are the flags that the help shows below a title.
+// A flagGroup is the flags that the help shows below a title.
 type flagGroup struct {
 	Title string
 	Flags *pflag.FlagSet
@@ -59,19 +59,24 @@ func flagUsages(all *pflag.FlagSet, width string) string {
 
 var countingFlag = regexp.MustCompile(`(?m)^(\s+-\w, --[\w-]+) count`)
 
-// Template functions are the process's: they are the same for every root, and added only once.
+// cobra keeps template functions in a global variable, so they are added once for all commands.
 func init() { cobra.AddTemplateFunc("flagUsages", flagUsages) }
 
 // Annotations of a command: the notes at the end of its help, and the columns of the help.
 const usageNotes, usageWidth = "usageNotes", "usageWidth"
 
-// SetUsage makes the help of a command and of those below it. The command's own help ends with
-// notes.
-func SetUsage(cmd *cobra.Command, notes string) {
+// annotate sets an annotation of a command.
+func annotate(cmd *cobra.Command, key, value string) {
 	if cmd.Annotations == nil {
 		cmd.Annotations = make(map[string]string)
 	}
-	cmd.Annotations[usageNotes] = notes
+	cmd.Annotations[key] = value
+}
+
+// SetUsage groups the flags in the help of a command and of its subcommands. The command's own help
+// ends with notes.
+func SetUsage(cmd *cobra.Command, notes string) {
+	annotate(cmd, usageNotes, notes)
 	t := cmd.UsageTemplate()
 	for _, flags := range []string{".LocalFlags", ".InheritedFlags"} {
 		t = strings.ReplaceAll(t, flags+".FlagUsages", "flagUsages "+flags+` (index .Annotations "`+usageWidth+`")`)

@@ -8,7 +8,8 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// ParseVerdicts reads the words of --verdict, as verdicts of XDP and of tc: many words are both.
+// ParseVerdicts parses the words of --verdict. A word that is a verdict of XDP and of tc, such as
+// redirect, is in both results.
 func ParseVerdicts(names []string) (atXDP, atTC []capture.Verdict, err error) {
 	for _, name := range names {
 		v, err := capture.ParseVerdict(name)
@@ -25,7 +26,7 @@ func ParseVerdicts(names []string) (atXDP, atTC []capture.Verdict, err error) {
 	return atXDP, atTC, nil
 }
 
-// CheckSlowerThan refuses a time of --slower-than that no packet's run time can have.
+// CheckSlowerThan refuses a time of --slower-than above the longest run time that is recorded.
 func CheckSlowerThan(d time.Duration) error {
 	if d < 0 || d > capture.MaxRunTime {
 		return fmt.Errorf("--slower-than %v: must be at most %v: give it a unit, as in 5us", d, capture.MaxRunTime)

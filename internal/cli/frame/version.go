@@ -2,11 +2,11 @@ package frame
 
 import "runtime/debug"
 
-// version is set by the Makefile. It is empty in a binary of `go install`, which has the version of
-// its module.
+// version is set by the Makefile. In a binary of `go install` it is empty, and the module has a
+// version.
 var version = ""
 
-// Version is that of this binary, such as 0.1.0, or (devel) in a binary that was built without one.
+// Version is the version of this binary, such as 0.1.0, or (devel) if it was built without one.
 func Version() string {
 	if version != "" {
 		return version

@@ -16,8 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/message"
 )
 
-// AwaitReader opens a file. While that is a FIFO without a reader, it tries again. If the context
-// ends, it returns the error of the last attempt.
+// AwaitReader calls open again and again while it fails because the file is a FIFO without a
+// reader. When the context ends, it returns the error of the last attempt.
 func AwaitReader(ctx context.Context, open func() error) error {
 	for {
 		err := open()
@@ -32,13 +32,14 @@ func AwaitReader(ctx context.Context, open func() error) error {
 	}
 }
 
-// OpenInput opens a file for reading. It does not wait for the writer of a FIFO: Waiting does.
+// OpenInput opens a file for reading, without waiting for the writer of a FIFO. A reader by Waiting
+// waits for it.
 func OpenInput(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 }
 
-// OpenWaiting opens a file, or standard input for -, whose reading ends with the context. The
-// caller closes it.
+// OpenWaiting opens a file, or standard input for -. A read that waits fails when the context ends.
+// The caller closes the file.
 func OpenWaiting(ctx context.Context, name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(&waitingInput{File: os.Stdin, ctx: ctx}), nil
@@ -50,10 +51,11 @@ func OpenWaiting(ctx context.Context, name string) (io.ReadCloser, error) {
 	return &waitingInput{File: f, ctx: ctx}, nil
 }
 
-// maxInput is the most that ReadInput reads, in bytes, because a device or a pipe may never end.
+// maxInput is the upper bound for the bytes of a file for ReadInput. A device or a pipe may never
+// end.
 const maxInput = 1 << 20
 
-// ReadInput reads a file as OpenWaiting opens it, of at most a MiB.
+// ReadInput reads a whole file, which OpenWaiting opens.
 func ReadInput(ctx context.Context, name string) ([]byte, error) {
 	f, err := OpenWaiting(ctx, name)
 	if err != nil {
@@ -63,9 +65,9 @@ func ReadInput(ctx context.Context, name string) ([]byte, error) {
 	return readInput(f, name)
 }
 
-// ReadSecret reads a file with a key as ReadInput does. Like ssh, it refuses a regular file that
-// users other than the owner may read or change. Only if the file belongs to root may its group
-// read it: Debian's ssl-cert and the Secrets of Kubernetes give keys to programs in this way.
+// ReadSecret is ReadInput for a file with a key. Like ssh, it refuses a regular file that users
+// other than the owner may read or change. The group of a file of root may read it, because
+// Debian's ssl-cert and the Secrets of Kubernetes give keys to programs in this way.
 func ReadSecret(ctx context.Context, name string) ([]byte, error) {
 	f, err := OpenInput(name)
 	if err != nil {
@@ -98,22 +100,22 @@ func readInput(f io.Reader, name string) ([]byte, error) {
 	return text, nil
 }
 
-// WaitInterval is the longest time of one wait for an input. Then the outputs have their turn, and
-// the context is checked.
+// WaitInterval is the longest time of one wait for an input. After it the caller can serve its
+// outputs, and the context is checked.
 const WaitInterval = 100 * time.Millisecond
 
-// Waiting returns a pipe, or another file on which a read may wait. A read returns nothing and no
-// error if nothing comes for a while, and an error when the context has ended.
+// Waiting returns a reader of a pipe, or of another file on which a read may wait. A read returns 0
+// and no error if no data comes within WaitInterval, and an error when the context has ended.
 func Waiting(ctx context.Context, f *os.File) io.Reader {
-	return &waitingInput{File: f, ctx: ctx, returns: true}
+	return &waitingInput{File: f, ctx: ctx, timesOut: true}
 }
 
-// A waitingInput is a pipe or another file on which a read may wait. The end of the context ends
-// the wait.
+// A waitingInput is a pipe or another file on which a read may wait, at most until the context
+// ends.
 type waitingInput struct {
 	*os.File
-	ctx     context.Context
-	returns bool // Read returns nothing and no error if nothing comes for a while
+	ctx      context.Context
+	timesOut bool // Read returns 0 and no error if no data comes within WaitInterval
 }
 
 func (w *waitingInput) Read(b []byte) (int, error) {
@@ -132,7 +134,7 @@ func (w *waitingInput) Read(b []byte) (int, error) {
 		if ready > 0 || err != nil && !errors.Is(err, unix.EINTR) {
 			return w.File.Read(b)
 		}
-		if w.returns && w.ctx.Err() == nil {
+		if w.timesOut && w.ctx.Err() == nil {
 			return 0, nil
 		}
 	}

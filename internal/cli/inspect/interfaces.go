@@ -1,8 +1,9 @@
-// Package inspect has the commands that show what is there: interfaces, what the kernel, the user
-// and an interface allow (probe).
+// Package inspect has the commands interfaces, which lists interfaces, and probe, which reports the
+// features of this kernel, user and driver.
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/netip"
@@ -19,7 +20,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// NewInterfaces makes the command.
+// NewInterfaces returns the command interfaces.
 func NewInterfaces(p *frame.Process) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -45,14 +46,14 @@ func PrintInterfaces(p *frame.Process, out io.Writer, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	owners, _ := p.Pods() // as far as this user may see them
+	owners, _ := p.Pods() // without the pods that this user may not see
 	if asJSON {
 		return writeInterfacesJSON(out, ifis, addresses, owners)
 	}
 	return writeInterfaces(out, ifis, addresses, owners)
 }
 
-// InterfaceKeys is an interface as interfaces --json prints it.
+// InterfaceKeys is the object of interfaces --json for an interface.
 type InterfaceKeys struct {
 	Name      string           `json:"name"`
 	Index     int              `json:"index"`
@@ -65,7 +66,7 @@ type InterfaceKeys struct {
 	Addresses []string         `json:"addresses"` // "192.0.2.1/24", IPv4 first
 	Up        bool             `json:"up"`
 	State     string           `json:"state"`
-	Driver    string           `json:"driver"`                     // "" = it has none to name
+	Driver    string           `json:"driver"`                     // "" = it has none
 	Speed     uint64           `json:"speed_bits_per_s,omitempty"` // missing = unknown
 	RxQueues  int              `json:"rx_queues"`
 	Program   *attachedProgram `json:"program"` // null = none
@@ -73,9 +74,9 @@ type InterfaceKeys struct {
 
 type attachedProgram struct {
 	ID   uint32 `json:"id"`
-	Name string `json:"name"` // "" = the kernel does not tell this user
+	Name string `json:"name"` // "" = this user may not read it
 	Mode string `json:"mode"`
-	// Runs are the programs that it calls as a dispatcher of libxdp, in order.
+	// Runs are the programs that it calls if it is a dispatcher of libxdp, in order.
 	Runs []component `json:"runs,omitempty"`
 }
 
@@ -84,8 +85,8 @@ type component struct {
 	Name string `json:"name"`
 }
 
-// components returns the programs that the attached one calls as a dispatcher of libxdp, as far as
-// this user may see them.
+// components returns the programs that the attached one calls if it is a dispatcher of libxdp, and
+// if this user may read them.
 func components(ifi xdp.Interface) (all []component) {
 	running, err := xdp.Running(ifi)
 	if err != nil || slices.Equal(running, ifi.Programs) {
@@ -129,22 +130,22 @@ func writeInterfacesJSON(out io.Writer, ifis []xdp.Interface, addresses map[int]
 	return frame.ExplainPrint(escape.NewJSONEncoder(out).Encode(all))
 }
 
-// writeInterfaces prints a table. It has a column for pods only where an interface belongs to one.
-// The programs that a dispatcher calls follow below it.
+// writeInterfaces prints a table. It has a column for pods only if an interface belongs to one. The
+// programs that a dispatcher calls are in the lines below it.
 func writeInterfaces(out io.Writer, ifis []xdp.Interface, addresses map[int][]netip.Prefix, owners *pods.Owners) error {
 	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	podTitle, podOf := "", func(xdp.Interface) string { return "" }
+	podTitle := ""
 	if slices.ContainsFunc(ifis, func(ifi xdp.Interface) bool { return owners.Of(ifi.Index) != nil }) {
 		podTitle = "POD\t"
-		podOf = func(ifi xdp.Interface) string {
-			if pod := owners.Of(ifi.Index); pod != nil {
-				return pod.String() + "\t"
-			}
-			return "-\t"
-		}
 	}
 	fmt.Fprintf(t, "NAME\tDRIVER\tMTU\tSTATE\tXDP\tPROGRAM\tID\t%sADDRESSES\n", podTitle)
 	for _, ifi := range ifis {
+		pod := ""
+		if p := owners.Of(ifi.Index); p != nil {
+			pod = p.String() + "\t"
+		} else if podTitle != "" {
+			pod = "-\t"
+		}
 		state := ifi.State
 		if !ifi.Up {
 			state = "down"
@@ -152,24 +153,24 @@ func writeInterfaces(out io.Writer, ifis []xdp.Interface, addresses map[int][]ne
 		mode, name, id := "-", "-", "-"
 		if len(ifi.Programs) > 0 {
 			p := ifi.Programs[0]
-			mode, name, id = ifi.Mode.String(), frame.OrDash(p.Name), strconv.FormatUint(uint64(p.ID), 10)
+			mode, name, id = ifi.Mode.String(), cmp.Or(p.Name, "-"), strconv.FormatUint(uint64(p.ID), 10)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s%s\n", escape.Text(ifi.Name), frame.OrDash(ifi.Driver), ifi.MTU, state, mode, name, id,
-			podOf(ifi), distinct(addresses[ifi.Index]))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s%s\n", escape.Text(ifi.Name), cmp.Or(ifi.Driver, "-"), ifi.MTU, state, mode, name, id,
+			pod, withoutLinkLocal(addresses[ifi.Index]))
 		for _, p := range components(ifi) {
-			fmt.Fprintf(t, "\t\t\t\t\t  %s\t%d\t\n", frame.OrDash(p.Name), p.ID)
+			fmt.Fprintf(t, "\t\t\t\t\t  %s\t%d\t\n", cmp.Or(p.Name, "-"), p.ID)
 		}
 	}
 	return t.Flush()
 }
 
-// distinct are the addresses that tell an interface from others: not link-local ones.
-func distinct(addresses []netip.Prefix) string {
+// withoutLinkLocal joins the addresses that are not link-local; "-" if there are none.
+func withoutLinkLocal(addresses []netip.Prefix) string {
 	var all []string
 	for _, a := range addresses {
 		if !a.Addr().IsLinkLocalUnicast() {
 			all = append(all, a.String())
 		}
 	}
-	return frame.OrDash(strings.Join(all, " "))
+	return cmp.Or(strings.Join(all, " "), "-")
 }

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -43,13 +44,14 @@ interface, which may trace the program that runs there.
   drops         whether drops sees lost packets, and by what; checks: card, xdp, stack (with
                 sockets), af_xdp, egress (queues on the way out)`
 
-// A ProbeReport is what kernel, driver and user allow, and which stages of drops are seen.
+// A ProbeReport has the features of kernel, driver and user, and the stages whose losses the
+// command drops can see.
 type ProbeReport struct {
 	*support.Report
 	Drops support.Checks `json:"drops"`
 }
 
-// NewProbe makes the command.
+// NewProbe returns the command probe.
 func NewProbe(p *frame.Process) *cobra.Command {
 	var name string
 	var asJSON bool
@@ -60,12 +62,12 @@ func NewProbe(p *frame.Process) *cobra.Command {
 		Example: "  xdpcap probe\n  xdpcap probe -i eth0 --json | jq .features",
 		Args:    frame.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			told, err := support.Probe(support.ProbeOptions{Interface: name, Ring: capture.DefaultBuffer, LeastRing: capture.MinBuffer})
+			report, err := support.Probe(support.ProbeOptions{Interface: name, Ring: capture.DefaultBuffer, LeastRing: capture.MinBuffer})
 			if err != nil {
 				return err
 			}
-			frame.AddRemedies(told)
-			r := &ProbeReport{told, drops.Visible(told)}
+			frame.AddRemedies(report)
+			r := &ProbeReport{report, drops.Visible(report)}
 			if asJSON {
 				err = writeProbeJSON(cmd.OutOrStdout(), r)
 			} else {
@@ -74,7 +76,7 @@ func NewProbe(p *frame.Process) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return captureError(told)
+			return captureError(report)
 		},
 	}
 	frame.AddFlags(cmd, "Where", frame.Flag{Name: "interface", Letter: "i", Value: (*frame.OneInterface)(&name), Complete: p.CompleteInterface,
@@ -83,7 +85,7 @@ func NewProbe(p *frame.Process) *cobra.Command {
 	return cmd
 }
 
-// captureError is nil if a capture would work, else an error that says why not.
+// captureError returns the reason why a capture would not work; nil if it would.
 func captureError(r *support.Report) error {
 	if r.CanCapture {
 		return nil
@@ -99,6 +101,7 @@ func captureError(r *support.Report) error {
 	return errors.New("capture would not work " + where + ": " + because(r.Features.Get(key)))
 }
 
+// because returns the reason and the remedy of a check.
 func because(c support.Check) string {
 	if c.Remedy == "" {
 		return c.Reason
@@ -119,14 +122,14 @@ type probeTable struct {
 	strings.Builder
 	width    int // columns
 	marks    map[support.Answer]string
-	blockers []string        // the rows of what does not work
-	said     map[string]bool // the words among them
+	blockers []string        // the rows of checks that fail, which are printed above all sections
+	reasons  map[string]bool // the words in blockers
 }
 
-// probeLabel is the width of a label.
-const probeLabel = 26
+// labelWidth is the width of a label, in columns.
+const labelWidth = 26
 
-// probeMarks are the marks of answers: a tick and a cross, or ASCII where the locale has neither.
+// probeMarks returns the marks of answers: a tick and a cross, or ASCII characters.
 func probeMarks(utf8 bool) map[support.Answer]string {
 	if utf8 {
 		return map[support.Answer]string{support.Yes: "✓", support.No: "✗", support.Unknown: "?"}
@@ -136,17 +139,23 @@ func probeMarks(utf8 bool) map[support.Answer]string {
 
 func (t *probeTable) section(title string) { t.WriteString("\n" + title + "\n") }
 
-func (t *probeTable) fact(label, value string) {
-	t.row(" ", label, value)
+// fact writes a row without a mark.
+func (t *probeTable) fact(label, value string) { t.row(" ", label, value) }
+
+// factIf writes a row with the value if it is known, else with the word otherwise.
+func (t *probeTable) factIf(known bool, label string, value func() string, otherwise string) {
+	if known {
+		otherwise = value()
+	}
+	t.fact(label, otherwise)
 }
 
-// check writes a row for a check. The words about what does not work stand once, above all
-// sections.
+// check writes a row for a check. If it fails, its words are in blockers, the same words only once.
 func (t *probeTable) check(label string, c support.Check) {
 	words := because(c)
 	if c.Answer == support.No {
-		if !t.said[words] {
-			t.said[words] = true
+		if !t.reasons[words] {
+			t.reasons[words] = true
 			t.blockers = append(t.blockers, t.folded(t.marks[c.Answer], label, words))
 		}
 		words = "see above"
@@ -154,17 +163,26 @@ func (t *probeTable) check(label string, c support.Check) {
 	t.row(t.marks[c.Answer], label, words)
 }
 
+// A labelledKey is the key of a check, with its label in the table.
+type labelledKey struct{ label, key string }
+
+func (t *probeTable) checks(of support.Checks, keys []labelledKey) {
+	for _, k := range keys {
+		t.check(k.label, of.Get(k.key))
+	}
+}
+
 func (t *probeTable) row(mark, label, words string) { t.WriteString(t.folded(mark, label, words)) }
 
 func (t *probeTable) folded(mark, label, words string) string {
-	row := fmt.Sprintf("  %s %-*s%s", mark, probeLabel, label, escape.Text(words))
+	row := fmt.Sprintf("  %s %-*s%s", mark, labelWidth, label, escape.Text(words))
 	return strings.TrimRight(frame.Fold(row, t.width, true), " ") + "\n"
 }
 
 func writeProbe(w io.Writer, r *ProbeReport, width int, utf8 bool) error {
-	t := &probeTable{width: width, marks: probeMarks(utf8), said: make(map[string]bool)}
+	t := &probeTable{width: width, marks: probeMarks(utf8), reasons: make(map[string]bool)}
 	t.section("xdpcap")
-	for _, f := range []struct{ label, key string }{
+	t.checks(r.Features, []labelledKey{
 		{"capture, native", support.FeatureNative},
 		{"capture, generic", support.FeatureGeneric},
 		{"capture beside a program", support.FeatureBeside},
@@ -176,22 +194,18 @@ func writeProbe(w io.Writer, r *ProbeReport, width int, utf8 bool) error {
 		{"stats, count", support.FeatureMeters},
 		{"latency", support.FeatureLatency},
 		{"monitor", support.FeatureMonitor},
-	} {
-		t.check(f.label, r.Features.Get(f.key))
-	}
+	})
 	for _, transport := range capture.Transports() {
 		t.check("transport "+transport.String(), r.Features.Get(support.TransportPrefix+transport.String()))
 	}
 	t.section("lost packets that drops sees")
-	for _, c := range []struct{ label, key string }{
+	t.checks(r.Drops, []labelledKey{
 		{"losses at the card", "card"},
 		{"losses at XDP", "xdp"},
 		{"losses in stack, sockets", "stack"},
 		{"losses at AF_XDP sockets", "af_xdp"},
 		{"losses on the way out", "egress"},
-	} {
-		t.check(c.label, r.Drops.Get(c.key))
-	}
+	})
 	if r.Interface != nil {
 		writeProbeInterface(t, r.Interface)
 	}
@@ -208,7 +222,7 @@ func writeProbe(w io.Writer, r *ProbeReport, width int, utf8 bool) error {
 func writeProbeKernel(t *probeTable, k support.Kernel) {
 	t.section("kernel")
 	t.fact("version", k.Release+" "+k.Machine)
-	for _, c := range []struct{ label, key string }{
+	t.checks(k.Checks, []labelledKey{
 		{"BTF", "btf"},
 		{"JIT", "jit"},
 		{"XDP programs", "xdp"},
@@ -226,30 +240,17 @@ func writeProbeKernel(t *probeTable, k support.Kernel) {
 		{"tp_btf programs", "tp_btf"},
 		{"helpers in tracing", "tracing_helpers"},
 		{"programs at egress", "egress"},
-	} {
-		t.check(c.label, k.Checks.Get(c.key))
-	}
+	})
 }
 
 func writeProbePrivileges(t *probeTable, p support.Privileges) {
 	t.section("privileges")
-	t.fact("capabilities held", orNone(strings.Join(p.Held, " ")))
-	t.fact("missing", orNone(strings.Join(p.Missing, " ")))
-	memlock := "no limit"
-	if p.Memlock != nil {
-		memlock = fmt.Sprintf("%d KiB", *p.Memlock>>10)
-	}
-	t.fact("locked memory", memlock)
-	paranoid := "unknown"
-	if p.Paranoid != nil {
-		paranoid = fmt.Sprint(*p.Paranoid)
-	}
-	t.fact("perf_event_paranoid", paranoid)
-	landlock := "none; captures give up their capabilities, but not the right to write files"
-	if p.Landlock > 0 {
-		landlock = fmt.Sprintf("ABI %d", p.Landlock)
-	}
-	t.fact("Landlock", landlock)
+	t.fact("capabilities held", cmp.Or(strings.Join(p.Held, " "), "none"))
+	t.fact("missing", cmp.Or(strings.Join(p.Missing, " "), "none"))
+	t.factIf(p.Memlock != nil, "locked memory", func() string { return fmt.Sprintf("%d KiB", *p.Memlock>>10) }, "no limit")
+	t.factIf(p.Paranoid != nil, "perf_event_paranoid", func() string { return fmt.Sprint(*p.Paranoid) }, "unknown")
+	t.factIf(p.Landlock > 0, "Landlock", func() string { return fmt.Sprintf("ABI %d", p.Landlock) },
+		"none; captures give up their capabilities, but not the right to write files")
 	if p.UserNamespace {
 		t.fact("user namespace", "capabilities in it do not count for BPF")
 	}
@@ -257,7 +258,7 @@ func writeProbePrivileges(t *probeTable, p support.Privileges) {
 
 func writeProbeInterface(t *probeTable, ifi *support.Interface) {
 	t.section("interface " + escape.Text(ifi.Name))
-	t.fact("driver", frame.OrDash(ifi.Driver))
+	t.fact("driver", cmp.Or(ifi.Driver, "-"))
 	t.check("native XDP", ifi.Native)
 	t.fact("MTU", fmt.Sprint(ifi.MTU))
 	t.check("frags", ifi.Frags)
@@ -268,34 +269,16 @@ func writeProbeInterface(t *probeTable, ifi *support.Interface) {
 	}
 	t.fact("rx VLAN offload", onOff(ifi.VLAN, tags))
 	t.fact("rx VLAN filter", onOff(ifi.Filter, "; frames of VLANs without an interface here are dropped before XDP: -P takes them, too"))
-	queues := "unknown"
-	if ifi.Queues > 0 {
-		queues = fmt.Sprint(ifi.Queues)
-	}
-	t.fact("rx queues", queues)
-	kfuncs := orNone(strings.Join(ifi.Kfuncs, " "))
-	if ifi.Kfuncs == nil {
-		kfuncs = "unknown; the kernel reports this since 6.7"
-	}
-	t.fact("metadata kfuncs", kfuncs)
-	clock := "none, or the driver does not report one"
-	if ifi.Clock != nil {
-		clock = *ifi.Clock
-	}
-	t.fact("PTP clock", clock)
+	t.factIf(ifi.Queues > 0, "rx queues", func() string { return fmt.Sprint(ifi.Queues) }, "unknown")
+	t.factIf(ifi.Kfuncs != nil, "metadata kfuncs", func() string { return cmp.Or(strings.Join(ifi.Kfuncs, " "), "none") },
+		"unknown; the kernel reports this since 6.7")
+	t.factIf(ifi.Clock != nil, "PTP clock", func() string { return *ifi.Clock }, "none, or the driver does not report one")
 	if ifi.Program == nil {
 		t.fact("program", "none")
 		return
 	}
-	t.fact("program", fmt.Sprintf("%s (id %d), %s", frame.OrDash(ifi.Program.Name), ifi.Program.ID, ifi.Program.Mode))
+	t.fact("program", fmt.Sprintf("%s (id %d), %s", cmp.Or(ifi.Program.Name, "-"), ifi.Program.ID, ifi.Program.Mode))
 	t.check("traceable", ifi.Program.Traceable)
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }
 
 func onOff(on *bool, note string) string {

@@ -1,6 +1,7 @@
 package read
 
 import (
+	"cmp"
 	"path/filepath"
 	"strings"
 
@@ -20,7 +21,7 @@ func (w *pageWriter) conditionSection(sources []capture.Source) report.Section {
 			kept = report.Grouped(uint64(src.SnapLen))
 		}
 		f.Rows = append(f.Rows, report.Row{Cells: []string{
-			src.Label(), filepath.Base(src.File), frame.OrDash(hookKey(&src)), frame.OrDash(src.Target.Name), frame.OrDash(src.Filter), kept,
+			src.Label(), filepath.Base(src.File), cmp.Or(hookKey(&src), "-"), cmp.Or(src.Target.Name, "-"), cmp.Or(src.Filter, "-"), kept,
 		}})
 	}
 	if f.Rows != nil {

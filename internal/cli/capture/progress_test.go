@@ -1,4 +1,4 @@
-package status
+package capture
 
 import (
 	"bytes"
@@ -11,20 +11,21 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/capture/recorder"
+	"github.com/xdpcap/xdpcap/capture/stream"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-var now = time.Date(2026, 11, 27, 10, 20, 30, 0, time.Local)
+var morning = time.Date(2026, 11, 27, 10, 20, 30, 0, time.Local)
 
-func busy() Status {
-	return Status{
-		At: now, Elapsed: 12*time.Minute + 31*time.Second, Seen: 1_234_567, Captured: 1_200_000,
-		Files:   &file.Existing{Files: 34, Keep: 48, Bytes: 61 << 30, Since: now.Add(-11 * time.Hour), Free: 77 << 30},
-		Clients: &Clients{Connected: 2}, RingUse: 0.02, Left: Left(12*time.Minute+31*time.Second, time.Hour, 0, 0, ""),
+func busy() *progress {
+	return &progress{
+		at: morning, elapsed: 12*time.Minute + 31*time.Second, seen: 1_234_567, captured: 1_200_000,
+		files:   &file.Existing{Files: 34, Keep: 48, Bytes: 61 << 30, Since: morning.Add(-11 * time.Hour), Free: 77 << 30},
+		clients: &connections{ServerAccount: stream.ServerAccount{Connected: 2}}, ringUse: 0.02, left: untilLimits(12*time.Minute+31*time.Second, time.Hour, 0, 0, ""),
 	}
 }
 
-func drawn(s Status, p frame.Page) string {
+func drawn(s *progress, p frame.Page) string {
 	var b bytes.Buffer
 	p.Writer = &b
 	rates := []float64{1, 2, 4, 8, 0, 95_000}
@@ -60,25 +61,25 @@ func TestLines(t *testing.T) {
 func TestParts(t *testing.T) {
 	t.Parallel()
 	lossy := busy()
-	lossy.Lost = 7
+	lossy.lost = 7
 	if got := drawn(lossy, frame.Page{Columns: 120, Colored: true}); !strings.Contains(got, "  \x1b[31m7 lost\x1b[m  ") {
 		t.Errorf("%q", got)
 	}
 	for _, test := range []struct {
-		s    Status
+		s    progress
 		want string
 	}{
-		{Status{}, "rings 0 %"},
-		{Status{Files: &file.Existing{Files: 1, Bytes: 3 << 20, Free: -1}, Left: Left(0, 0, 210, 1000, "--packet-count")}, "3 MiB written | rings 0 % | 21 % of --packet-count 1000"},
-		{Status{At: now, Files: &file.Existing{Files: 2, Bytes: 3 << 20, Since: now.Add(-time.Minute)}}, "2 files, 3 MiB, since 10:19:30 | 0 bytes free | rings 0 %"},
+		{progress{}, "rings 0 %"},
+		{progress{files: &file.Existing{Files: 1, Bytes: 3 << 20, Free: -1}, left: untilLimits(0, 0, 210, 1000, "--packet-count")}, "3 MiB written | rings 0 % | 21 % of --packet-count 1000"},
+		{progress{at: morning, files: &file.Existing{Files: 2, Bytes: 3 << 20, Since: morning.Add(-time.Minute)}}, "2 files, 3 MiB, since 10:19:30 | 0 bytes free | rings 0 %"},
 		{
-			Status{Recorder: &Recorder{recorder.State{Bytes: 31 << 20, Held: 9800 * time.Millisecond, Ahead: 10 * time.Second}, 0}},
+			progress{recorder: &recorderProgress{recorder.State{Bytes: 31 << 20, Held: 9800 * time.Millisecond, Ahead: 10 * time.Second}, 0}},
 			"recorder armed, holds 9.8 s of 10s, 31 MiB, 0 recordings | rings 0 %",
 		},
-		{Status{Recorder: &Recorder{recorder.State{Writes: true}, 1}}, "recorder writing, holds 0.0 s, 0 bytes, 1 recording | rings 0 %"},
-		{Status{Clients: &Clients{Connected: 1, Lost: 3}}, "1 client, 3 lost | rings 0 %"},
+		{progress{recorder: &recorderProgress{recorder.State{Writes: true}, 1}}, "recorder writing, holds 0.0 s, 0 bytes, 1 recording | rings 0 %"},
+		{progress{clients: &connections{ServerAccount: stream.ServerAccount{Connected: 1, Lost: 3}}}, "1 client, 3 lost | rings 0 %"},
 	} {
-		_, got, _ := strings.Cut(drawn(test.s, frame.Page{Columns: 100}), "\n")
+		_, got, _ := strings.Cut(drawn(&test.s, frame.Page{Columns: 100}), "\n")
 		if diff := cmp.Diff(test.want+"\n", got); diff != "" {
 			t.Error(diff)
 		}
@@ -91,23 +92,22 @@ func TestBar(t *testing.T) {
 	t.Parallel()
 	columns := 80
 	var out bytes.Buffer
-	b := &Bar{out: &out, screen: &frame.Screen{Size: func() (int, int, error) { return columns, 24, nil }}}
-	b.Begin(now)
-	b.Show(Status{At: now.Add(time.Second), Elapsed: time.Second, Captured: 500, Bytes: 500_000})
+	b := &bar{out: &out, screen: &frame.Screen{Size: func() (int, int, error) { return columns, 24, nil }}, last: progress{at: morning}}
+	b.show(&progress{at: morning.Add(time.Second), elapsed: time.Second, captured: 500, bytes: 500_000})
 	first := out.String()
 	if want := "00:00:01  0 seen  500 captured  0 lost  500 pkt/s  "; !strings.HasPrefix(first, want) || !strings.Contains(first, "  4.0 Mbit/s\x1b[K\nrings 0 %\x1b[K\n") {
 		t.Errorf("%q, want %q", first, want)
 	}
 	out.Reset()
 	columns = 41
-	b.Around(func() { out.WriteString("a notice\n") })
-	b.Show(Status{At: now.Add(2 * time.Second), Captured: 500})
+	b.around(func() { out.WriteString("a notice\n") })
+	b.show(&progress{at: morning.Add(2 * time.Second), captured: 500})
 	if got := out.String(); !strings.HasPrefix(got, "\r\x1b[3A\x1b[Ja notice\n00:00:00  ") {
 		t.Errorf("%q", got)
 	}
-	var none *Bar
+	var none *bar
 	out.Reset()
-	none.Around(func() { out.WriteString("a notice\n") })
+	none.around(func() { out.WriteString("a notice\n") })
 	if out.String() != "a notice\n" {
 		t.Errorf("without a terminal: %q", out.String())
 	}

@@ -1,8 +1,19 @@
 package frame
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"io"
 
-// Messages returns a line for each error: what went wrong, and what helps.
+	"github.com/xdpcap/xdpcap/internal/escape"
+)
+
+// Say prints a message for the user as one line.
+func Say(out io.Writer, format string, args ...any) {
+	fmt.Fprintf(out, "xdpcap: %s\n", escape.Text(fmt.Sprintf(format, args...)))
+}
+
+// Messages returns a line for each error that errors.Join has joined, with its remedy.
 func Messages(err error) (lines []string) {
 	for _, one := range Joined(err) {
 		lines = append(lines, WithRemedy(one.Error(), one))
@@ -10,7 +21,7 @@ func Messages(err error) (lines []string) {
 	return lines
 }
 
-// Joined takes apart what errors.Join has put together.
+// Joined returns the errors that errors.Join has joined, or err itself.
 func Joined(err error) []error {
 	several, ok := err.(interface{ Unwrap() []error })
 	if !ok {

@@ -8,9 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
+	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// splitInterfaces returns which of the interfaces of -i are names and which are patterns.
+// splitInterfaces returns the names and the patterns of -i.
 func (o *Options) splitInterfaces() (names, patterns []string) {
 	for _, name := range o.interfaces {
 		switch {
@@ -25,11 +27,11 @@ func (o *Options) splitInterfaces() (names, patterns []string) {
 	return names, patterns
 }
 
-// pattern is the first pattern among the interfaces of -i; "" = they are all named.
+// pattern returns the first pattern of -i; "" = all are names.
 func (o *Options) pattern() string { return frame.Interfaces(o.interfaces).Pattern() }
 
-// follows reports whether interfaces come and go during the capture. For packets that the stack
-// throws away at all of them, there is one program.
+// follows reports whether interfaces come and go during the capture. With --drops they do not: one
+// program captures the packets that the stack drops on all interfaces.
 func (o *Options) follows() bool { return o.pattern() != "" && !o.session.StackDrops }
 
 // attachesLater reports whether programs are loaded and attached during the capture.
@@ -37,10 +39,12 @@ func (o *Options) attachesLater() bool {
 	return o.follows() || o.session.GiveWay || o.session.FilterChanges
 }
 
-// checkPatterns finds mistakes in patterns, and refuses them with flags that need named interfaces.
+// checkPatterns finds mistakes in patterns of -i and --except, and refuses patterns with flags that
+// need named interfaces.
 func (o *Options) checkPatterns(given func(flag string) bool) error {
+	onlyAny := len(o.interfaces) == 1 && o.interfaces[0] == frame.AnyInterface
 	switch {
-	case o.session.StackDrops && o.pattern() != "" && (len(o.interfaces) > 1 || o.pattern() != frame.AnyInterface):
+	case o.session.StackDrops && o.pattern() != "" && !onlyAny:
 		return errors.New("--drops takes the packets of named interfaces, each with its own -i, or of all together: -i any alone")
 	case !o.follows():
 		return nil
@@ -68,19 +72,27 @@ func (o *Options) checkPatterns(given func(flag string) bool) error {
 	return nil
 }
 
-// completeInterface offers the interfaces, and the word for all of them.
+// completeInterface offers the interfaces and "any".
 func (o *Options) completeInterface(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	names, directive := o.Process.CompleteInterface(cmd, args, typed)
 	return append(names, frame.AnyInterface), directive
 }
 
-// printedMost is how many interfaces a message names.
-const printedMost = 8
+// mostLabels is the upper bound for the interfaces in a message.
+const mostLabels = 8
 
-// someLabels names the first of many sources, and says how many others there are.
+// someLabels joins the labels of sources. Of many it has the first ones and the number of others.
 func someLabels(labels []string) string {
-	if more := len(labels) - printedMost; more > 1 {
-		return fmt.Sprintf("%s and %d others", strings.Join(labels[:printedMost], ","), more)
+	if more := len(labels) - mostLabels; more > 1 {
+		return fmt.Sprintf("%s and %d others", strings.Join(labels[:mostLabels], ","), more)
 	}
 	return strings.Join(labels, ",")
+}
+
+// withoutInterface returns the error of a capture without -i. words are the arguments.
+func withoutInterface(p *frame.Process, words []string) error {
+	if len(words) > 0 && outputs.IsCaptureName(words[0]) {
+		return fmt.Errorf("%s is a file: read it with xdpcap read %s", words[0], escape.ShellWord(words[0]))
+	}
+	return p.WhichInterface(", or -i any for all")
 }
