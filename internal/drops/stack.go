@@ -252,7 +252,7 @@ func sumOf(slots []stackLoss) (sum Tally) {
 func (s *stackMeter) forget(now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := meter.Forget(&s.aging, now, s.coll.Maps[stackMapCauses], ebpf.MustPossibleCPU(),
+	err := meter.EvictQuiet(&s.aging, now, s.coll.Maps[stackMapCauses], ebpf.MustPossibleCPU(),
 		func(c stackCause, slots []stackLoss) (uint64, bool) {
 			return sumOf(slots).Packets, c.At.Ifindex == 0 || c.At.Ifindex != s.ifindex
 		},
