@@ -9,13 +9,13 @@ import (
 
 // An attribute is a part of a netlink message.
 type attribute struct {
-	kind  uint16 // without flags
+	kind  uint16 // its type in netlink, without flags
 	value []byte
 }
 
 type attributes []attribute
 
-// parseAttributes returns the attributes in a message, without the damaged ones.
+// parseAttributes returns the attributes in a message; none if it is damaged.
 func parseAttributes(b []byte) (all attributes) {
 	const kindBits = 0x3fff // NLA_TYPE_MASK
 	attrs, _ := nl.ParseRouteAttr(b)
@@ -54,17 +54,10 @@ func (all attributes) number(kind uint16) (n uint64) {
 	return n
 }
 
-// hostNumber returns a number in the byte order of this machine.
+// hostNumber returns a number of up to 8 bytes in the byte order of this machine, which is little
+// endian.
 func hostNumber(b []byte) uint64 {
-	switch len(b) {
-	case 1:
-		return uint64(b[0])
-	case 2:
-		return uint64(binary.NativeEndian.Uint16(b))
-	case 4:
-		return uint64(binary.NativeEndian.Uint32(b))
-	case 8:
-		return binary.NativeEndian.Uint64(b)
-	}
-	return 0
+	var padded [8]byte
+	copy(padded[:], b)
+	return binary.LittleEndian.Uint64(padded[:])
 }

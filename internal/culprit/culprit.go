@@ -1,6 +1,6 @@
-// Package culprit finds out which part of the system has lost packets: the rule of a firewall, the
+// Package culprit finds the part of the system that has lost packets: the rule of a firewall, the
 // socket, the queue, the route. It compares the kernel's counters in the calling thread's network
-// namespace with those at the beginning. It only reads.
+// namespace with their values at Open, and changes nothing.
 package culprit
 
 import (
@@ -26,11 +26,11 @@ type Loss struct {
 	Egress   bool   // lost on the way out
 	Packets  uint64 // since Open
 	All      uint64 // packets that were lost for the reason in the function and direction, at any device
-	NFTApart bool   // this kernel was seen to drop packets for nf_tables in NFTFunction
+	NFTApart bool   // this kernel drops packets for nf_tables in NFTFunction, and for others elsewhere
 	Example  Flow   // one of the packets; only if WantsExample
 }
 
-// Evidence names one culprit, with the counter that incriminates it.
+// Evidence names one culprit, and the counter that shows its losses.
 type Evidence struct {
 	// Text names the culprit for people: "nft inet filter input, handle 4: udp dport 7000 drop",
 	// "dnsmasq[1656] :53, receive buffer 212 KiB".
@@ -38,12 +38,12 @@ type Evidence struct {
 
 	// Counter names a counter of the kernel, and Packets is its rise since Open, at all interfaces
 	// of the network namespace unless IsOwn. If Counter is empty, Packets is the number of packets
-	// that no other culprit has lost, 0 = unknown.
+	// that the counters of other culprits do not explain, 0 = unknown.
 	Counter string `json:"counter,omitempty"`
 	Packets uint64 `json:"packets,omitempty"`
 	IsOwn   bool   `json:"-"` // the counter is that of the loss's interface alone
 
-	Rule    string `json:"rule,omitempty"`    // of a firewall, a policy or a route, without its place
+	Rule    string `json:"rule,omitempty"`    // of a firewall, a policy or a route, without its position
 	Process string `json:"process,omitempty"` // "dnsmasq[1656]"
 	Cgroup  string `json:"cgroup,omitempty"`  // of the process: "/system.slice/dnsmasq.service"
 }
@@ -71,18 +71,17 @@ type causeKey struct {
 	egress                   bool
 }
 
-// A result of Find is kept until there are more packets.
+// A result of Find is valid until the loss has more packets.
 type result struct {
 	evidence []Evidence
 	packets  uint64
 }
 
 // mayRead reports whether Find may read the kernel's counters again, which takes long with very
-// many rules. It may for a second at first, and for a twentieth of the time that passes.
+// many rules. It may spend one second, and 5 % of the time since Open.
 func (f *Finder) mayRead() bool { return f.spent < time.Second+time.Since(f.began)/20 }
 
-// Open reads the counters as they are now. If some cannot be read, Find returns the reason as
-// evidence.
+// Open reads the counters. If some cannot be read, Find returns the reason as evidence.
 func Open() *Finder {
 	f := &Finder{maps: namesOfMaps(), policies: openPolicies(), found: make(map[causeKey]*result), began: time.Now()}
 	f.sockets, f.queues = make(map[uint64]uint64), make(map[queueID]uint64)
@@ -120,7 +119,7 @@ func (f *Finder) Close() {
 	f.policies.close()
 }
 
-// A need is which parts of a Loss a way to find culprits depends on. Each includes those before.
+// A need is the parts of a Loss that a finder uses. Each need includes those before it.
 type need int
 
 const (
@@ -130,8 +129,8 @@ const (
 	needsExample // of the packets
 )
 
-// finders are the ways to find culprits, by patterns for REASON@function (path.Match). A kernel
-// that hides functions has addresses in their place.
+// finders find culprits, each for the losses that match one of the patterns for REASON@function
+// (path.Match). On a kernel that hides functions, an address takes the function's place.
 var finders = []struct {
 	causes []string
 	find   func(*Finder, Loss, lost.Counters) []Evidence
@@ -168,27 +167,26 @@ func WantsExample(reason, function string) bool {
 }
 
 // Find returns the culprits of a loss in this network namespace, the one with most packets first;
-// nil if no culprit is known. It returns the earlier result while the loss has no more packets than
-// then, or while mayRead is false. rose has the rises of the counters of conntrack and IPsec since
-// Open.
+// nil = unknown. It returns the earlier result if the loss has no more packets than then, or if
+// mayRead is false. rose has the rises of the counters of conntrack and IPsec since Open.
 func (f *Finder) Find(l Loss, rose lost.Counters) []Evidence {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, way := range finders {
-		if !explains(way.causes, l.Reason, l.Function) || way.needs == needsExample && !l.Example.isValid() {
+	for _, finder := range finders {
+		if !explains(finder.causes, l.Reason, l.Function) || finder.needs == needsExample && !l.Example.isValid() {
 			continue
 		}
 		key, packets := causeKey{reason: l.Reason, egress: l.Egress}, l.All
-		if way.needs >= needsFunction {
+		if finder.needs >= needsFunction {
 			key.function = l.Function
 		}
-		if way.needs >= needsDevice {
+		if finder.needs >= needsDevice {
 			key.device, packets = l.Device, l.Packets
 		}
 		known := f.found[key]
 		if known == nil || packets != known.packets && f.mayRead() {
 			begin := time.Now()
-			evidence := way.find(f, l, rose)
+			evidence := finder.find(f, l, rose)
 			slices.SortStableFunc(evidence, func(a, b Evidence) int { return cmp.Compare(b.Packets, a.Packets) })
 			known = &result{evidence, packets}
 			f.found[key], f.spent = known, f.spent+time.Since(begin)

@@ -22,14 +22,15 @@ const (
 
 	nfgenmsgSize = 4 // struct nfgenmsg, whose first byte is the family
 
-	verdictDrop = 0 // NF_DROP
+	verdictDrop   = 0 // NF_DROP
+	verdictAccept = 1 // NF_ACCEPT
 )
 
 // nft reads the rules of nf_tables.
 type nft struct{ sockets map[int]*nl.SocketHandle }
 
-// openNFT returns nil if the kernel has no nf_tables, or has not loaded it: a request would load
-// it.
+// openNFT returns nil if the kernel has no nf_tables, or has not loaded the module: a request to a
+// netlink socket would load it.
 func openNFT() (ruleSource, error) {
 	if !hasNFT() {
 		return nil, nil
@@ -49,19 +50,20 @@ func hasNFT() bool {
 	if err != nil {
 		return false
 	}
-	_, err = kernel.AnyTypeByName("nft_rule") // only where it is no module
+	_, err = kernel.AnyTypeByName("nft_rule") // only if nf_tables is no module
 	return err == nil
 }
 
 func (n *nft) close() { n.sockets[unix.NETLINK_NETFILTER].Close() }
 
-// dump calls f with the attributes of each object in a list of nf_tables. of restricts the list.
-func (n *nft) dump(message int, family byte, f func(family byte, a attributes), of ...*nl.RtAttr) error {
+// dump calls f with the attributes of each object in a list of nf_tables. selection restricts the
+// list.
+func (n *nft) dump(message int, family byte, f func(family byte, a attributes), selection ...*nl.RtAttr) error {
 	req := nl.NewNetlinkRequest(message, unix.NLM_F_DUMP)
 	req.Sockets = n.sockets
 	header := [nfgenmsgSize]byte{family}
 	req.AddRawData(header[:])
-	for _, a := range of {
+	for _, a := range selection {
 		req.AddRawData(a.Serialize())
 	}
 	answers, err := req.Execute(unix.NETLINK_NETFILTER, 0)
@@ -77,7 +79,7 @@ func (n *nft) dump(message int, family byte, f func(family byte, a attributes), 
 }
 
 func (n *nft) rules() (all []rule, err error) {
-	hooks := make(map[string]string)
+	hooks := make(map[string]string) // by chain
 	err = n.dump(nftGetChain, 0, func(family byte, a attributes) {
 		chain := chainOf(family, a.text(unix.NFTA_CHAIN_TABLE), a.text(unix.NFTA_CHAIN_NAME))
 		hook := a.get(unix.NFTA_CHAIN_HOOK)
@@ -89,29 +91,37 @@ func (n *nft) rules() (all []rule, err error) {
 			return
 		}
 		all = append(all, rule{
-			chain: chain, place: "policy", hook: hooks[chain], key: chain, text: func() string { return "drop" },
-			packets: a.nested(unix.NFTA_CHAIN_COUNTERS).number(unix.NFTA_COUNTER_PACKETS), counts: a.get(unix.NFTA_CHAIN_COUNTERS) != nil,
+			chain: chain, position: "policy", hook: hooks[chain], key: chain, text: func() string { return "drop" },
+			packets: a.nested(unix.NFTA_CHAIN_COUNTERS).number(unix.NFTA_COUNTER_PACKETS), hasCounter: a.get(unix.NFTA_CHAIN_COUNTERS) != nil,
 		})
 	})
 	if err != nil {
 		return nil, err
 	}
 	err = n.dump(nftGetRule, 0, func(family byte, a attributes) {
-		expressions := parseExpressions(a.get(unix.NFTA_RULE_EXPRESSIONS))
-		if !canDrop(expressions) {
-			return
+		if r, ok := n.ruleOf(family, a); ok {
+			r.hook = hooks[r.chain]
+			all = append(all, r)
 		}
-		chain := chainOf(family, a.text(unix.NFTA_RULE_TABLE), a.text(unix.NFTA_RULE_CHAIN))
-		r := rule{chain: chain, place: fmt.Sprint("handle ", a.number(unix.NFTA_RULE_HANDLE)), hook: hooks[chain]}
-		r.key = r.chain + " " + r.place
-		r.packets, r.counts = countedBefore(expressions)
-		r.text = func() string {
-			elements := func(set string) [][]byte { return n.elements(family, a.text(unix.NFTA_RULE_TABLE), set) }
-			return textOfRule(expressions, a.get(unix.NFTA_RULE_USERDATA), elements)
-		}
-		all = append(all, r)
 	})
 	return all, err
+}
+
+// ruleOf converts a rule, without the hook of its chain. ok is false if it cannot drop packets.
+func (n *nft) ruleOf(family byte, a attributes) (r rule, ok bool) {
+	expressions, table := parseExpressions(a.get(unix.NFTA_RULE_EXPRESSIONS)), a.text(unix.NFTA_RULE_TABLE)
+	if !canDrop(expressions) {
+		return r, false
+	}
+	r.chain = chainOf(family, table, a.text(unix.NFTA_RULE_CHAIN))
+	r.position = fmt.Sprint("handle ", a.number(unix.NFTA_RULE_HANDLE))
+	r.key = r.chain + " " + r.position
+	r.packets, r.hasCounter = countedBefore(expressions)
+	r.text = func() string {
+		elements := func(set string) [][]byte { return n.elements(family, table, set) }
+		return textOfRule(expressions, a.get(unix.NFTA_RULE_USERDATA), elements)
+	}
+	return r, true
 }
 
 // elements returns the elements of a set; nil if they cannot be read, or are ranges.
@@ -172,49 +182,42 @@ func parseExpressions(list []byte) (all []expression) {
 	return all
 }
 
-// canDrop reports whether a rule can throw packets away, by its verdict, a map of verdicts or a
-// target of iptables.
+// canDrop reports whether a rule can drop packets: by its verdict, a map of verdicts or a target of
+// iptables.
 func canDrop(all []expression) bool {
-	for _, e := range all {
+	return slices.ContainsFunc(all, func(e expression) bool {
 		switch e.name {
 		case "immediate":
-			if v, ok := e.verdict(); ok && v.code == verdictDrop {
-				return true
-			}
-		case "reject", "synproxy":
-			return true
+			v, ok := e.verdict()
+			return ok && v.code == verdictDrop
 		case "lookup":
-			if e.isVerdictMap() {
-				return true
-			}
+			return e.isVerdictMap()
 		case "target":
-			if isDroppingTarget(e.text(unix.NFTA_TARGET_NAME)) {
-				return true
-			}
+			return isDroppingTarget(e.text(unix.NFTA_TARGET_NAME))
 		}
-	}
-	return false
+		return e.name == "reject" || e.name == "synproxy"
+	})
 }
 
-// countedBefore returns the packets of a rule's counter. counts is false if a test comes after the
-// counter, because then not all packets that it counts reach the verdict.
-func countedBefore(all []expression) (packets uint64, counts bool) {
+// countedBefore returns the packets of a rule's counter. hasCounter is false if a test comes after
+// the counter, because then not all packets that it counts reach the verdict.
+func countedBefore(all []expression) (packets uint64, hasCounter bool) {
 	for _, e := range all {
 		switch e.name {
 		case "counter":
-			packets, counts = e.number(unix.NFTA_COUNTER_PACKETS), true
+			packets, hasCounter = e.number(unix.NFTA_COUNTER_PACKETS), true
 		case "immediate", "reject", "log", "target", "synproxy":
 		default:
-			counts = false
+			hasCounter = false
 		}
 	}
-	return packets, counts
+	return packets, hasCounter
 }
 
 // A nftVerdict is the decision of a rule.
 type nftVerdict struct {
 	code  int32
-	chain string // of a jump
+	chain string // the target of a jump or goto
 }
 
 // verdict returns the verdict of an immediate expression, if it has one.
@@ -227,7 +230,7 @@ func (e *expression) verdict() (v nftVerdict, ok bool) {
 	return nftVerdict{int32(binary.BigEndian.Uint32(code)), a.text(unix.NFTA_VERDICT_CHAIN)}, true
 }
 
-// isVerdictMap reports whether a lookup's result is the verdict.
+// isVerdictMap reports whether a lookup's result is the verdict: it goes into register 0.
 func (e *expression) isVerdictMap() bool {
 	return e.get(unix.NFTA_LOOKUP_DREG) != nil && e.number(unix.NFTA_LOOKUP_DREG) == 0
 }

@@ -1,6 +1,7 @@
 package culprit
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,18 +13,18 @@ import (
 // A field is a field of the packet or its metadata that a rule reads into a register.
 type field struct {
 	name  string
-	value func([]byte) string // a value of it, as nft writes it
+	value func([]byte) string // formats a value as nft does
 }
 
-// A listing is a rule as text. It writes the common expressions as nft does. Of others it has only
-// the name; users find the rule by its handle.
+// A listing formats a rule: common expressions as nft does, and others as their names, because users
+// find the rule by its handle.
 type listing struct {
 	words     []string
 	protocol  string // the transport protocol that the rule has tested for: "udp", "tcp"
 	implied   string // a test that is omitted if the next field implies it: "meta l4proto udp"
 	registers map[uint64]field
-	loaded    []string // names of the fields that were read since the last test
-	elements  func(set string) [][]byte
+	loaded    []string                  // names of the fields that were read since the last test
+	elements  func(set string) [][]byte // see nft.elements
 }
 
 // textOfRule returns a rule without its counter: "udp dport 7000 drop".
@@ -58,6 +59,7 @@ func (l *listing) write(words ...string) {
 	l.words = append(l.words, words...)
 }
 
+// flush writes the implied test, which is needed after all.
 func (l *listing) flush() {
 	if l.implied != "" {
 		l.words, l.implied = append(l.words, l.implied), ""
@@ -100,19 +102,7 @@ func (l *listing) add(e *expression) {
 		value := func(kind uint16) string { return f.value(e.nested(kind).get(unix.NFTA_DATA_VALUE)) }
 		l.write(f.name, operators[min(e.number(unix.NFTA_RANGE_OP), 1)]+value(unix.NFTA_RANGE_FROM_DATA)+"-"+value(unix.NFTA_RANGE_TO_DATA))
 	case "lookup":
-		names, isOne, set := strings.Join(l.loaded, " . "), len(l.loaded) == 1, e.text(unix.NFTA_LOOKUP_SET)
-		f := l.use(e.number(unix.NFTA_LOOKUP_SREG))
-		if names == "" {
-			names = f.name
-		}
-		set = l.textOfSet(set, f, isOne)
-		switch {
-		case e.isVerdictMap():
-			set = "vmap " + set
-		case e.number(unix.NFTA_LOOKUP_FLAGS)&1 != 0:
-			set = "!= " + set
-		}
-		l.write(names, set)
+		l.addLookup(e)
 	case "immediate":
 		if v, ok := e.verdict(); ok {
 			l.write(v.String())
@@ -126,22 +116,39 @@ func (l *listing) add(e *expression) {
 	}
 }
 
-// textOfSet returns the elements of a set that belongs to one rule, and the name of another set.
-func (l *listing) textOfSet(name string, of field, isOne bool) string {
-	const most = 6
-	if !strings.HasPrefix(name, "__set") || !isOne {
-		return "@" + name
+// addLookup adds a look-up of one field, or of several in sequence, in a set or a map of verdicts.
+func (l *listing) addLookup(e *expression) {
+	fields := l.loaded
+	f := l.use(e.number(unix.NFTA_LOOKUP_SREG))
+	set := "@" + e.text(unix.NFTA_LOOKUP_SET)
+	if len(fields) == 1 {
+		set = l.textOfSet(e.text(unix.NFTA_LOOKUP_SET), f)
 	}
+	switch {
+	case e.isVerdictMap():
+		set = "vmap " + set
+	case e.number(unix.NFTA_LOOKUP_FLAGS)&1 != 0: // NFT_LOOKUP_F_INV
+		set = "!= " + set
+	}
+	l.write(cmp.Or(strings.Join(fields, " . "), f.name), set)
+}
+
+// textOfSet returns the elements of a set without a name of its own, which belongs to one rule, or
+// else the set's name.
+func (l *listing) textOfSet(name string, f field) string {
+	const maxElements = 6
 	var values []string
-	for _, key := range l.elements(name) {
-		values = append(values, of.value(key))
+	if strings.HasPrefix(name, "__set") {
+		for _, key := range l.elements(name) {
+			values = append(values, f.value(key))
+		}
 	}
 	if len(values) == 0 {
 		return "@" + name
 	}
 	slices.Sort(values)
-	if n := len(values); n > most {
-		values = append(values[:most], fmt.Sprintf("%d more", n-most))
+	if n := len(values); n > maxElements {
+		values = append(values[:maxElements], fmt.Sprintf("%d more", n-maxElements))
 	}
 	return "{ " + strings.Join(values, ", ") + " }"
 }
@@ -151,13 +158,13 @@ func (v nftVerdict) String() string {
 	switch v.code {
 	case verdictDrop:
 		return "drop"
-	case 1:
+	case verdictAccept:
 		return "accept"
-	case -3:
+	case unix.NFT_JUMP:
 		return "jump " + v.chain
-	case -4:
+	case unix.NFT_GOTO:
 		return "goto " + v.chain
-	case -5:
+	case unix.NFT_RETURN:
 		return "return"
 	}
 	return "continue"
@@ -279,8 +286,8 @@ func (l *listing) addMask(e *expression) {
 		f.value = func(b []byte) string { return prefixText(value(b), onesIn(mask), 8*len(b)) }
 	case f.name == "ct state" || f.name == "ct status":
 		f.value = func(b []byte) string {
-			if hostNumber(b) == 0 {
-				return value(mask) // (state & mask) != 0: see addTest
+			if hostNumber(b) == 0 { // addTest writes a comparison with 0 as "ct state established,related"
+				return value(mask)
 			}
 			return "& " + value(mask) + " == " + value(b)
 		}
@@ -294,20 +301,22 @@ func (l *listing) addTest(e *expression) {
 	f := l.use(e.number(unix.NFTA_CMP_SREG))
 	operator := operators[min(e.number(unix.NFTA_CMP_OP), uint64(len(operators)-1))]
 	data := e.nested(unix.NFTA_CMP_DATA).get(unix.NFTA_DATA_VALUE)
-	if f.name == "ct state" && hostNumber(data) == 0 { // (state & mask) != 0 is "state is one of mask"
+	if f.name == "ct state" && hostNumber(data) == 0 { // (state & mask) != 0 means: the state is one of mask
 		operator = map[string]string{"!= ": "", "": "!= "}[operator]
 	}
 	if operator == "" && strings.Contains(f.name, " & ") {
 		operator = "== "
 	}
 	test := f.name + " " + operator + f.value(data)
+	isEqual := operator == ""
 	isProtocol := f.name == "meta l4proto" || f.name == "ip protocol" || f.name == "ip6 nexthdr"
-	if isProtocol && operator == "" {
+	if isEqual && isProtocol {
 		l.protocol = f.value(data)
 	}
-	if l.flush(); operator == "" && (isProtocol || f.name == "meta nfproto" || f.name == "meta protocol") {
+	if isEqual && (isProtocol || f.name == "meta nfproto" || f.name == "meta protocol") {
+		l.flush()
 		l.implied = test
 		return
 	}
-	l.words = append(l.words, test)
+	l.write(test)
 }

@@ -18,7 +18,8 @@ type policies struct {
 	refused error // why they cannot be read; nil = they can
 }
 
-// openPolicies returns nil if the kernel has no IPsec, or has not loaded the module for it.
+// openPolicies returns nil if the kernel has no IPsec, or has not loaded its module. All methods of
+// a nil policies may be called.
 func openPolicies() *policies {
 	if !hasNetlink(unix.NETLINK_XFRM) {
 		return nil
@@ -72,8 +73,8 @@ func (f *Finder) findPolicy(l Loss, rose lost.Counters) []Evidence {
 	}
 	var best *netlink.XfrmPolicy
 	for i, p := range all {
-		isOut := p.Dir == netlink.XFRM_DIR_OUT
-		if isOut != l.Egress || p.Dir > netlink.XFRM_DIR_FWD || !contains(p.Src, l.Example.Source.AsSlice()) || !contains(p.Dst, l.Example.Destination.AsSlice()) {
+		isDirection := p.Dir <= netlink.XFRM_DIR_FWD && (p.Dir == netlink.XFRM_DIR_OUT) == l.Egress
+		if !isDirection || !contains(p.Src, l.Example.Source.AsSlice()) || !contains(p.Dst, l.Example.Destination.AsSlice()) {
 			continue
 		}
 		if best == nil || p.Priority < best.Priority {

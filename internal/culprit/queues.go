@@ -11,12 +11,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// A queueID identifies a qdisc. Those that the kernel makes by itself have the handle 0.
+// A queueID identifies a qdisc. Default qdiscs of the kernel have the handle 0.
 type queueID struct {
-	link           int
+	link           int // index of the interface
 	handle, parent uint32
 }
 
+// A queue is a qdisc with its counter.
 type queue struct {
 	id    queueID
 	drops uint64
@@ -53,10 +54,11 @@ func (f *Finder) findQueues(l Loss, _ lost.Counters) (found []Evidence) {
 		}
 	}
 	for _, q := range dropped {
-		const major = 0xffff0000
-		if slices.ContainsFunc(dropped, func(below queue) bool {
-			return q.id.handle != 0 && below.id.parent&major == q.id.handle && below.id != q.id
-		}) {
+		const major = 0xffff0000 // the part of a class's handle that is its qdisc's
+		isBelow := func(other queue) bool {
+			return q.id.handle != 0 && other.id.parent&major == q.id.handle && other.id != q.id
+		}
+		if slices.ContainsFunc(dropped, isBelow) {
 			continue
 		}
 		handle := "of its own"
@@ -74,7 +76,7 @@ func (f *Finder) findQueues(l Loss, _ lost.Counters) (found []Evidence) {
 	return found
 }
 
-// limitOf returns the limit of a queue as text; "" if it is not known.
+// limitOf returns the limit of a queue as text; "" = unknown. length is the interface's txqueuelen.
 func limitOf(q netlink.Qdisc, length int) string {
 	packets := func(n uint32) string { return fmt.Sprintf(", limit %d packets", n) }
 	switch q := q.(type) {

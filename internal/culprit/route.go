@@ -20,7 +20,7 @@ type Flow struct {
 
 func (f Flow) isValid() bool { return f.Source.IsValid() && f.Destination.IsValid() }
 
-// refusals are the meanings of the kernel's errors for a packet without a route.
+// refusals are the reasons of the kernel's errors for a packet without a route.
 var refusals = map[error]string{
 	unix.ENETUNREACH:  "no route",
 	unix.EHOSTUNREACH: "no route, or one of the type unreachable",
@@ -31,8 +31,9 @@ var refusals = map[error]string{
 const unknown = "?"
 
 // routeTo looks up a route as `ip route get` does. iif is the interface that the packet came in on,
-// "" = this host sent it. refusal is why there is no route; "" = there is one.
-func routeTo(to netip.Addr, from netip.Addr, iif string) (r netlink.Route, refusal string) {
+// "" = this host sent it. refusal is why there is no route, or the constant unknown; "" = there is
+// a route.
+func routeTo(to, from netip.Addr, iif string) (r netlink.Route, refusal string) {
 	o := &netlink.RouteGetOptions{Iif: iif}
 	if iif != "" {
 		o.SrcAddr = from.AsSlice()
@@ -49,51 +50,50 @@ func routeTo(to netip.Addr, from netip.Addr, iif string) (r netlink.Route, refus
 	return r, unknown
 }
 
-// findRoute looks up the route that was missing for a packet.
+// findRoute looks up again the route that a packet lacked.
 func (f *Finder) findRoute(l Loss, _ lost.Counters) []Evidence {
 	p, iif := l.Example, l.Device
 	if l.Egress {
 		iif = ""
 	}
-	question := fmt.Sprintf("to %v", p.Destination)
+	text := fmt.Sprintf("to %v", p.Destination)
 	if iif != "" {
-		question += fmt.Sprintf(" from %v at %s", p.Source, iif)
+		text += fmt.Sprintf(" from %v at %s", p.Source, iif)
 	}
 	r, refusal := routeTo(p.Destination, p.Source, iif)
 	switch refusal {
 	case unknown:
 		return nil
 	case "":
-		return []Evidence{{Text: question + ": there is a route now: " + wayOf(r)}}
+		return []Evidence{{Text: text + ": there is a route now: " + hopOf(r)}}
 	}
-	return []Evidence{{Text: question + ": " + refusal, Rule: refusal}}
+	return []Evidence{{Text: text + ": " + refusal, Rule: refusal}}
 }
 
 // findWayBack looks up the route back to the source of a packet that the reverse path filter
 // dropped.
 func (f *Finder) findWayBack(l Loss, _ lost.Counters) []Evidence {
-	question := fmt.Sprintf("from %v at %s: the way back is ", l.Example.Source, l.Device)
 	r, refusal := routeTo(l.Example.Source, netip.Addr{}, "")
-	switch refusal {
-	case unknown:
+	if refusal == unknown {
 		return nil
-	case "":
-		return []Evidence{{Text: question + wayOf(r), Rule: wayOf(r)}}
-	default:
-		return []Evidence{{Text: question + refusal, Rule: refusal}}
 	}
+	way := refusal
+	if way == "" {
+		way = hopOf(r)
+	}
+	return []Evidence{{Text: fmt.Sprintf("from %v at %s: the way back is %s", l.Example.Source, l.Device, way), Rule: way}}
 }
 
-// wayOf returns the gateway and the interface of a route.
-func wayOf(r netlink.Route) string {
-	way := "dev " + NameOfLink(r.LinkIndex)
+// hopOf returns the gateway and the interface of a route: "via 192.0.2.1 dev eth0".
+func hopOf(r netlink.Route) string {
+	hop := "dev " + NameOfLink(r.LinkIndex)
 	if r.Gw != nil {
-		way = fmt.Sprintf("via %v %s", r.Gw, way)
+		hop = fmt.Sprintf("via %v %s", r.Gw, hop)
 	}
-	return way
+	return hop
 }
 
-// findPort names the port that nobody listens on.
+// findPort names the port without a socket.
 func (f *Finder) findPort(l Loss, _ lost.Counters) []Evidence {
 	p := l.Example
 	if p.Port == 0 {
@@ -102,17 +102,17 @@ func (f *Finder) findPort(l Loss, _ lost.Counters) []Evidence {
 	return []Evidence{{Text: fmt.Sprintf("one was for %s %v, from %v", p.Protocol, netip.AddrPortFrom(p.Destination, p.Port), p.Source)}}
 }
 
-// findMTU asks for the MTU of the way out.
+// findMTU looks up the MTU of a packet's route, or else of its interface.
 func (f *Finder) findMTU(l Loss, _ lost.Counters) []Evidence {
 	r, refusal := routeTo(l.Example.Destination, netip.Addr{}, "")
 	if refusal != "" {
 		return nil
 	}
-	mtu, of := r.MTU, "of the route"
+	mtu, owner := r.MTU, "of the route"
 	if mtu == 0 {
-		mtu, of = mtuOf(NameOfLink(r.LinkIndex)), "of the interface"
+		mtu, owner = mtuOf(NameOfLink(r.LinkIndex)), "of the interface"
 	}
-	return []Evidence{{Text: fmt.Sprintf("to %v: %s, MTU %s %d", l.Example.Destination, wayOf(r), of, mtu)}}
+	return []Evidence{{Text: fmt.Sprintf("to %v: %s, MTU %s %d", l.Example.Destination, hopOf(r), owner, mtu)}}
 }
 
 // findPortMTU returns the MTU of a bridge's port.

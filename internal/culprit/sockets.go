@@ -17,11 +17,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// A Socket has the data that the kernel reports about a socket of TCP or UDP.
+// A Socket is a socket of TCP or UDP, as the kernel reports it.
 type Socket struct {
 	Address       net.IP
 	Port          uint16
-	Backlog       uint32 // of a listener: how many connections may wait for accept
+	Backlog       uint32 // of a listener: the maximum number of connections that wait for accept
 	ReceiveBuffer uint32 // bytes
 	Inode         uint32
 	Cookie        uint64

@@ -70,7 +70,7 @@ table netdev nd {
 		all, err := w.rules()
 		for _, r := range all {
 			line := r.evidence().Text
-			if !r.counts {
+			if !r.hasCounter {
 				line += " (no counter)"
 			}
 			got = append(got, line)

@@ -39,9 +39,9 @@ const (
 	tableNameSize = 32
 	infoSize      = 84
 	infoHooks     = tableNameSize      // a bit for each hook that has a chain
-	infoEntries   = tableNameSize + 4  // where the chain of each hook begins
-	infoPolicies  = tableNameSize + 24 // and where its last rule is
-	infoBytes     = 80
+	infoEntries   = tableNameSize + 4  // the offset of each hook's chain
+	infoPolicies  = tableNameSize + 24 // the offset of each hook's last rule, its policy
+	infoBytes     = 80                 // the size of all rules
 	entriesHeader = 40
 	entriesBytes  = tableNameSize
 )
@@ -111,9 +111,9 @@ func getOption(fd, level, option int, value []byte) error {
 	return nil
 }
 
-// parse returns the rules of a table that can throw packets away. A table is a sequence of chains,
-// and a chain a sequence of rules. The chains of the kernel's hooks come first; info has where each
-// begins. Any other chain begins with a rule whose target ERROR has the chain's name.
+// parse returns the rules of a table that can drop packets. A table is a sequence of chains, and a
+// chain is a sequence of rules. The chains of the kernel's hooks come first; their offsets are in
+// info. Any other chain begins with a rule whose target ERROR has the chain's name.
 func (l *layout) parse(table string, info, entries []byte) (all []rule) {
 	native := binary.NativeEndian
 	begins, policies := make(map[uint32]string), make(map[uint32]bool)
@@ -150,25 +150,25 @@ func (l *layout) parse(table string, info, entries []byte) (all []rule) {
 			continue
 		}
 		r := rule{
-			chain: fmt.Sprintf("%s %s %s", l.command, table, chain), place: fmt.Sprint("rule ", number),
-			hook: hook, packets: native.Uint64(entry[l.counters:]), counts: true,
+			chain: fmt.Sprintf("%s %s %s", l.command, table, chain), position: fmt.Sprint("rule ", number),
+			hook: hook, packets: native.Uint64(entry[l.counters:]), hasCounter: true,
 		}
 		r.key = r.chain + string(l.tests(entry, target))
 		r.text = func() string { return l.text(entry, target, verdict) }
 		if isPolicy {
-			r.place, r.key, r.text = "policy", r.chain+" policy", func() string { return verdict }
+			r.position, r.key, r.text = "policy", r.chain+" policy", func() string { return verdict }
 		}
 		all = append(all, r)
 	}
 	return all
 }
 
-// tests returns the bytes of a rule that identify it: all but its place and its counters.
+// tests returns the bytes that identify a rule: all but its position and its counters.
 func (l *layout) tests(entry []byte, target uint16) []byte {
 	return bytes.Join([][]byte{entry[:l.flags+1], entry[l.counters+16 : target]}, nil)
 }
 
-// isDroppingTarget reports whether a target throws packets away by itself.
+// isDroppingTarget reports whether a target drops packets.
 func isDroppingTarget(name string) bool { return name == "DROP" || name == "REJECT" }
 
 // A part is a test or a target of a rule: struct xt_entry_match.
@@ -186,7 +186,7 @@ func partOf(b []byte) part {
 	return part{unix.ByteSliceToString(b[partNameAt : targetHeader-1]), b[targetHeader:]}
 }
 
-// text returns a rule as `iptables -S` prints it, but with only the names of most tests.
+// text formats a rule as `iptables -S` does, but with only the names of most tests.
 func (l *layout) text(entry []byte, target uint16, verdict string) string {
 	var words []string
 	inverted := entry[l.flags]
@@ -225,31 +225,17 @@ func (l *layout) text(entry []byte, target uint16, verdict string) string {
 	return strings.Join(append(words, "-j", verdict), " ")
 }
 
-// textOfMatch returns the text of a test of iptables, which rules of nf_tables may have, too. It
-// decodes ports and comments, and returns only the name of other tests.
+// textOfMatch formats a test of iptables, which rules of nf_tables may also have: ports and comments
+// with their values, and other tests as their names.
 func textOfMatch(name string, data []byte) string {
 	native := binary.NativeEndian
 	switch {
 	case name == "comment":
 		return fmt.Sprintf("%q", unix.ByteSliceToString(data))
-	case name == "udp" && len(data) > 8 || name == "tcp" && len(data) > 11:
-		inverted := data[map[string]int{"udp": 8, "tcp": 11}[name]] // in struct xt_udp and xt_tcp
-		var words []string
-		for i, option := range []string{"--sport", "--dport"} {
-			low, high := native.Uint16(data[4*i:]), native.Uint16(data[4*i+2:])
-			if low == 0 && high == 0xffff {
-				continue
-			}
-			if inverted>>i&1 != 0 {
-				words = append(words, "!")
-			}
-			port := fmt.Sprint(low)
-			if high != low {
-				port += fmt.Sprint(":", high)
-			}
-			words = append(words, option, port)
-		}
-		return strings.Join(append(words, "-m "+name)[:max(len(words), 1)], " ")
+	case name == "udp" && len(data) > 8:
+		return textOfPorts(name, data, data[8]) // struct xt_udp
+	case name == "tcp" && len(data) > 11:
+		return textOfPorts(name, data, data[11]) // struct xt_tcp
 	case name == "multiport" && len(data) >= 2+2*15: // struct xt_multiport_v1
 		var ports []string
 		for i := range min(int(data[1]), 15) {
@@ -259,4 +245,28 @@ func textOfMatch(name string, data []byte) string {
 		return option + " " + strings.Join(ports, ",")
 	}
 	return "-m " + name
+}
+
+// textOfPorts formats the ranges of ports of a udp or tcp test: "--dport 53:54". inverted has a bit
+// for each range.
+func textOfPorts(name string, ports []byte, inverted byte) string {
+	var words []string
+	for i, option := range []string{"--sport", "--dport"} {
+		low, high := binary.NativeEndian.Uint16(ports[4*i:]), binary.NativeEndian.Uint16(ports[4*i+2:])
+		if low == 0 && high == 0xffff {
+			continue
+		}
+		if inverted>>i&1 != 0 {
+			words = append(words, "!")
+		}
+		port := fmt.Sprint(low)
+		if high != low {
+			port += fmt.Sprint(":", high)
+		}
+		words = append(words, option, port)
+	}
+	if words == nil {
+		return "-m " + name
+	}
+	return strings.Join(words, " ")
 }

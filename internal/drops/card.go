@@ -12,23 +12,24 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A card reads what an interface and its driver count before and at the XDP hook.
+// A card reads the counters of an interface and its driver.
 type card struct {
 	iface xdp.Interface
 	first cardState
 
 	mu   sync.Mutex
-	last cardState // what the next reading is if the interface is gone
+	last cardState // the previous reading, which is returned again when the interface is gone
 }
 
-// A cardState has the counters of an interface at one time, cumulative since the interface exists.
+// A cardState has the counters of an interface at one time, cumulative since the interface was
+// created.
 type cardState struct {
 	link   netlink.LinkStatistics64
 	driver map[string]uint64 // as `ethtool -S` names them
 	queues map[uint32]lost.QueueDrops
 }
 
-// openCard notes the counters as they are now.
+// openCard reads the counters from which the rises are counted.
 func openCard(iface xdp.Interface) (c *card, err error) {
 	c = &card{iface: iface}
 	c.first, err = c.state()
@@ -57,10 +58,10 @@ type cardReading struct {
 	lost     uint64 // packets that the driver lost in its receive queues, of all causes
 	xdpDrops uint64 // packets that the driver counts as dropped by XDP; see driverKind
 
-	queues map[uint32]lost.QueueDrops // by receive queue; nil where the driver does not tell
+	queues map[uint32]lost.QueueDrops // by receive queue; nil = the driver does not report them
 }
 
-// read returns how the counters rose.
+// read returns how the counters rose since openCard.
 func (c *card) read() (r cardReading, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,14 +76,14 @@ func (c *card) read() (r cardReading, err error) {
 	return c.since(now), nil
 }
 
-// since is how the counters rose to these.
+// since returns how the counters rose from c.first to now.
 func (c *card) since(now cardState) (r cardReading) {
 	l, before := now.link, c.first.link
-	// Several drivers tell one loss in two or three of these, so the largest counts.
+	// Several drivers count one loss in two or three of these, so the largest counts.
 	r.noBuffer = max(lost.Rise(before.RxMissedErrors, l.RxMissedErrors), lost.Rise(before.RxFifoErrors, l.RxFifoErrors),
 		lost.Rise(before.RxOverErrors, l.RxOverErrors))
-	// Some drivers only give the total, and others do not put all of these into it.
-	r.corrupt = max(less(lost.Rise(before.RxErrors, l.RxErrors), r.noBuffer),
+	// Some drivers count only the total, and others do not add all kinds of errors to it.
+	r.corrupt = max(minus(lost.Rise(before.RxErrors, l.RxErrors), r.noBuffer),
 		lost.Rise(before.RxCrcErrors, l.RxCrcErrors)+lost.Rise(before.RxFrameErrors, l.RxFrameErrors)+lost.Rise(before.RxLengthErrors, l.RxLengthErrors))
 	r.unsent = max(lost.Rise(before.TxErrors, l.TxErrors), lost.Rise(before.TxCarrierErrors, l.TxCarrierErrors)+
 		lost.Rise(before.TxAbortedErrors, l.TxAbortedErrors)+lost.Rise(before.TxFifoErrors, l.TxFifoErrors))
@@ -91,8 +92,8 @@ func (c *card) since(now cardState) (r cardReading) {
 			r.queues = make(map[uint32]lost.QueueDrops)
 		}
 		r.queues[queue] = drops.Since(c.first.queues[queue])
-		// The link's statistics have these, too.
-		r.noBuffer = less(r.noBuffer, r.queues[queue].All)
+		// The interface's statistics include the drops of its queues.
+		r.noBuffer = minus(r.noBuffer, r.queues[queue].All)
 	}
 	kind := driverKinds[c.iface.Driver]
 	for name, value := range now.driver {
@@ -111,47 +112,48 @@ func (c *card) since(now cardState) (r cardReading) {
 	return r
 }
 
-// addCard adds what the interface and its driver tell of losses elsewhere than at the hook.
+// addCard adds the losses that the interface and its driver count, except those at the XDP hook.
 func (r *reading) addCard(kind driverKind) {
 	packets := func(n uint64) Tally { return Tally{Packets: n} }
 	r.addUnseen(Loss{Stage: Card, Reason: "rx_missed"}, packets(r.card.noBuffer))
 	for queue, drops := range r.card.queues {
 		at := fmt.Sprintf("queue %d", queue)
 		r.addUnseen(Loss{Stage: Card, Reason: "rx_missed", Where: at}, packets(drops.Overruns))
-		r.addUnseen(Loss{Stage: Card, Reason: "rx_hw_drops", Where: at}, packets(less(drops.All, drops.Overruns)))
+		r.addUnseen(Loss{Stage: Card, Reason: "rx_hw_drops", Where: at}, packets(minus(drops.All, drops.Overruns)))
 	}
 	r.addUnseen(Loss{Stage: Card, Reason: "rx_errors"}, packets(r.card.corrupt))
 	r.addUnseen(Loss{Stage: Egress, Reason: "tx_errors"}, packets(r.card.unsent))
 
-	known := uint64(0)
+	atHook := uint64(0) // packets in r.card.lost that were lost at the XDP hook
 	if kind.lostHasXDP {
-		known += r.card.xdpDrops
+		atHook += r.card.xdpDrops
 	}
 	if kind.lostHasErrors {
-		known += r.failures.redirects + r.failures.tx
+		atHook += r.failures.redirects + r.failures.tx
 	}
-	// The queues are added up, because a failure does not tell its queue.
-	r.addUnseen(Loss{Stage: Card, Reason: "driver"}, packets(less(r.card.lost, known)))
+	// The rest is computed for all queues together, because failures are not counted by queue.
+	r.addUnseen(Loss{Stage: Card, Reason: "driver"}, packets(minus(r.card.lost, atHook)))
 }
 
-// A driverKind says which of a driver's counters per receive queue are about losses.
+// A driverKind has the names of a driver's counters of losses per receive queue, and the packets
+// that they include.
 type driverKind struct {
 	lost     string // all packets that did not leave the hook for the stack or another interface
-	xdpDrops string // those that were dropped in or right after the XDP program
+	xdpDrops string // packets that were dropped in or right after the XDP program
 
-	lostHasXDP    bool // `lost` contains xdpDrops
-	xdpHasErrors  bool // xdpDrops contains failed redirects and failed tx
-	lostHasErrors bool // `lost` without xdpDrops contains them
+	lostHasXDP    bool // `lost` includes xdpDrops
+	xdpHasErrors  bool // xdpDrops includes failed redirects and failed tx
+	lostHasErrors bool // `lost` includes failed redirects and failed tx, besides xdpDrops
 }
 
-// driverKinds are the drivers that were tried: on Linux 6.1, 6.12 and 6.18.
+// driverKinds were tested on Linux 6.1, 6.12 and 6.18.
 var driverKinds = map[string]driverKind{
 	"veth":       {lost: "drops", xdpDrops: "xdp_drops", lostHasErrors: true},
 	"virtio_net": {lost: "drops", xdpDrops: "xdp_drops", lostHasXDP: true, xdpHasErrors: true},
 }
 
-// counterOfQueue returns which counter of a receive queue has this name: "drops" for
-// rx_queue_3_drops, or rx3_drops.
+// counterOfQueue returns a receive queue's counter without the queue: "drops" for rx_queue_3_drops
+// and for rx3_drops. ok is false for another counter.
 func counterOfQueue(name string) (counter string, ok bool) {
 	rest, ok := strings.CutPrefix(name, "rx")
 	if !ok {

@@ -10,20 +10,20 @@ import (
 	"github.com/xdpcap/xdpcap/internal/lost"
 )
 
-// A Remainder is what differs between the kernel's counters of a network namespace and the losses
-// that are known by the tracepoint and other means. Its lists are never nil.
+// A Remainder has the differences between the kernel's own counters of a network namespace and the
+// losses that a Meter counts. Its lists are never nil.
 type Remainder struct {
-	// Unexplained counters of losses rose by so many more packets than any losses explain.
+	// Unexplained has the counters that rose by more than the losses explain, with the excess.
 	Unexplained []CounterRise `json:"unexplained"`
 
-	// Unconfirmed losses should have raised a counter, but none of theirs rose.
+	// Unconfirmed has the losses that should have raised a counter, although no such counter rose.
 	Unconfirmed []LossPackets `json:"unconfirmed"`
 
-	// Unchecked losses raise no counter of the kernel.
+	// Unchecked has the losses that raise no counter of the kernel.
 	Unchecked []LossPackets `json:"unchecked"`
 }
 
-// A CounterRise is how much a counter rose, or several that are compared together.
+// A CounterRise is the rise of a counter, or of several that are compared together.
 type CounterRise struct {
 	Counter string `json:"counter"` // "TcpExtListenDrops", "IpInHdrErrors+Ip6InHdrErrors", "eth0 tx_dropped"
 	Packets uint64 `json:"packets"`
@@ -35,24 +35,24 @@ type LossPackets struct {
 	Packets uint64 `json:"packets"`
 }
 
-// A knownLoss is a loss that is compared with counters. It is sure if it happened in the namespace
-// of the counters, and somebody misses the packets. Others may explain why a counter rose, but need
-// no counter themselves.
+// A knownLoss is a loss that is compared with counters. It is sure if it is a real loss, and
+// happened in the namespace of the counters: then it must have raised one. Other losses may explain
+// why a counter rose.
 type knownLoss struct {
 	Loss
 	isSure bool
 }
 
-// isForgotten tells of packets of which the kernel knows neither device nor namespace any more.
-func (l knownLoss) isForgotten() bool {
+// isWithoutDevice reports whether the kernel has neither the device nor the namespace of the packets.
+func (l knownLoss) isWithoutDevice() bool {
 	return l.Device == "" && !l.isSure && (l.Stage == Stack || l.Stage == Socket)
 }
 
-// An account says which losses make which counters rise. A cause is a reason and a function, with
-// an @ in between, as path.Match has patterns.
+// An account relates causes of losses to the counters that they raise. A cause is a pattern of
+// path.Match for REASON@function.
 type account struct {
 	counters  []string // each packet raises one of them
-	within    []string // counters of other losses, which the former include
+	within    []string // counters of other losses, whose packets `counters` also count
 	always    []string // causes whose packets always raise one
 	sometimes []string // causes whose packets raise one in some places of the kernel, or in some cases
 	harmless  bool     // the counters also rise without a loss
@@ -60,8 +60,8 @@ type account struct {
 
 func words(s string) []string { return strings.Fields(s) }
 
-// accounts are those of Linux 6.1 to 6.18, by net/ipv4, net/ipv6, net/netfilter and net/xfrm. A
-// counter that is in none of them counts no losses, or losses that a further counter has, too.
+// accounts are those of Linux 6.1 to 6.18: net/ipv4, net/ipv6, net/netfilter and net/xfrm. Counters
+// that are missing here count no losses, or only losses that a counter here counts, too.
 var accounts = []account{
 	{counters: words("UdpNoPorts Udp6NoPorts UdpLiteNoPorts UdpLite6NoPorts"), always: words("NO_SOCKET@*udp*")},
 	{
@@ -123,8 +123,8 @@ var accounts = []account{
 	{counters: []string{"conntrack drop"}, sometimes: words("NETFILTER_DROP@*")},
 }
 
-// accountsOfDevice are for each interface. Its drops are compared with all that was lost there,
-// because drivers and the stack use these counters for many causes.
+// accountsOfDevice are compared for each interface, most of them with all losses there, because
+// drivers and the stack use these counters for many causes.
 var accountsOfDevice = []account{
 	{counters: words("rx_dropped"), sometimes: words("*@*")},
 	{counters: words("rx_errors"), sometimes: words("*@*")},
@@ -134,8 +134,8 @@ var accountsOfDevice = []account{
 	{counters: words("qdisc_drops"), sometimes: words("QDISC_*@* FQ_*@* CAKE_*@* DUALPI2_*@* CODEL_*@* RED_*@* TC_*@* NOT_SPECIFIED@* reason*@*")},
 }
 
-// explains reports whether one of the causes is that of a loss. If the kernel hides functions, it
-// may be any.
+// explains reports whether one of the causes matches a loss. If the kernel hides the names of
+// functions, only the reason must match.
 func explains(causes []string, l Loss) bool {
 	return slices.ContainsFunc(causes, func(cause string) bool {
 		reason, function, _ := strings.Cut(cause, "@")
@@ -148,40 +148,34 @@ func matches(pattern, name string) bool {
 	return ok || pattern == "*"
 }
 
-// compare returns what differs. least is how much the counters surely rose while the losses were
-// counted, and most is how much they can have risen: they are read before and after the losses.
+// A comparison collects the differences between counters and losses. The counters are read before
+// and after the losses: least has the rises while the losses were counted, and most those of a
+// slightly longer time.
+type comparison struct {
+	least, most lost.Counters
+	losses      map[knownLoss]uint64
+
+	unexplained []CounterRise
+	confirmed   map[Loss]bool // a counter that the loss can raise has risen
+	due         map[Loss]bool // the loss must have raised a counter
+}
+
+// compare returns the differences: see comparison.
 func compare(least, most lost.Counters, losses map[knownLoss]uint64) Remainder {
-	r := Remainder{Unexplained: []CounterRise{}, Unconfirmed: []LossPackets{}, Unchecked: []LossPackets{}}
-	confirmed, due := make(map[Loss]bool), make(map[Loss]bool)
-	check := func(a account, device string) {
-		explained := uint64(0)
-		rises := sumOfCounters(most, a.counters, device) > 0
-		for l, packets := range losses {
-			always := explains(a.always, l.Loss)
-			if device != "" && l.Device != device && (l.Device != "" || l.isForgotten()) || !always && !explains(a.sometimes, l.Loss) {
-				continue
-			}
-			explained += packets
-			confirmed[l.Loss] = confirmed[l.Loss] || rises
-			due[l.Loss] = due[l.Loss] || always
-		}
-		n := less(sumOfCounters(least, a.counters, device), explained+sumOfCounters(most, a.within, device))
-		if n > 0 && !a.harmless {
-			r.Unexplained = append(r.Unexplained, CounterRise{namesOfCounters(least, a.counters, device), n})
-		}
-	}
+	c := comparison{least, most, losses, []CounterRise{}, make(map[Loss]bool), make(map[Loss]bool)}
 	for _, a := range accounts {
-		check(a, "")
+		c.add(a, "")
 	}
 	for _, device := range devicesOf(most) {
 		for _, a := range accountsOfDevice {
-			check(a, device)
+			c.add(a, device)
 		}
 	}
+	r := Remainder{Unexplained: c.unexplained, Unconfirmed: []LossPackets{}, Unchecked: []LossPackets{}}
 	for l, packets := range losses {
 		switch {
-		case !l.isSure || confirmed[l.Loss]:
-		case due[l.Loss]:
+		case !l.isSure || c.confirmed[l.Loss]:
+		case c.due[l.Loss]:
 			r.Unconfirmed = append(r.Unconfirmed, LossPackets{l.Loss, packets})
 		default:
 			r.Unchecked = append(r.Unchecked, LossPackets{l.Loss, packets})
@@ -195,7 +189,27 @@ func compare(least, most lost.Counters, losses map[knownLoss]uint64) Remainder {
 	return r
 }
 
-// nameOfCounter is the name in Counters of a counter in an account of a device, or of "" for none.
+// add compares the counters of an account; device is "" for those of the namespace.
+func (c *comparison) add(a account, device string) {
+	explained, least := uint64(0), sumOfCounters(c.least, a.counters, device)
+	rises := sumOfCounters(c.most, a.counters, device) > 0
+	for l, packets := range c.losses {
+		mayBeHere := device == "" || l.Device == device || l.Device == "" && !l.isWithoutDevice()
+		always := explains(a.always, l.Loss)
+		if !mayBeHere || !always && !explains(a.sometimes, l.Loss) {
+			continue
+		}
+		explained += packets
+		c.confirmed[l.Loss] = c.confirmed[l.Loss] || rises
+		c.due[l.Loss] = c.due[l.Loss] || always
+	}
+	if n := minus(least, explained+sumOfCounters(c.most, a.within, device)); n > 0 && !a.harmless {
+		c.unexplained = append(c.unexplained, CounterRise{namesOfCounters(c.least, a.counters, device), n})
+	}
+}
+
+// nameOfCounter returns the name in lost.Counters of an account's counter; device is "" for one of
+// the namespace.
 func nameOfCounter(name, device string) string { return strings.TrimPrefix(device+" "+name, " ") }
 
 func sumOfCounters(rose lost.Counters, names []string, device string) (sum uint64) {
@@ -205,7 +219,7 @@ func sumOfCounters(rose lost.Counters, names []string, device string) (sum uint6
 	return sum
 }
 
-// namesOfCounters names those that rose.
+// namesOfCounters returns the names of the counters that rose: "IpInHdrErrors+Ip6InHdrErrors".
 func namesOfCounters(rose lost.Counters, names []string, device string) string {
 	var all []string
 	for _, name := range names {

@@ -7,26 +7,26 @@ type device struct{ netns, ifindex uint32 }
 
 func deviceOf(c *stackCause) device { return device{c.At.Netns, c.At.Ifindex} }
 
-// deviceNames has the names of devices that were renamed while they lost packets, so that all of a
-// device's causes have one name: that of the cause whose counter rose last.
+// deviceNames has one name for each device. A device that is renamed has causes with the old name
+// and causes with the new one: the name is that of the cause whose counter rose last.
 type deviceNames struct {
 	latest map[device]string
 	counts map[stackCause]uint64 // of the previous reading
 }
 
-// note looks at the next reading of all causes.
-func (n *deviceNames) note(causes map[stackCause]Tally) {
+// update takes the names from the next reading of all causes.
+func (n *deviceNames) update(causes map[stackCause]Tally) {
 	latest, counts := make(map[device]string), make(map[stackCause]uint64, len(causes))
 	for c, tally := range causes {
 		counts[c] = tally.Packets
-		at, name := deviceOf(&c), meter.Text(c.At.Name[:])
-		before, known := n.latest[at]
+		d, name := deviceOf(&c), meter.Text(c.At.Name[:])
+		before, known := n.latest[d]
 		switch rose := tally.Packets > n.counts[c]; {
 		case c.At.Ifindex == 0:
 		case !known || rose && name != before:
-			latest[at] = name
-		case latest[at] == "":
-			latest[at] = before
+			latest[d] = name
+		case latest[d] == "":
+			latest[d] = before
 		}
 	}
 	n.latest, n.counts = latest, counts

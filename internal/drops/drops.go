@@ -1,12 +1,11 @@
-// Package drops counts the packets that get lost on their way from a network card to a socket, and
-// on the way out, and says where and why, as far as the kernel tells.
+// Package drops counts the packets that are lost between a network card and a socket, or on the way
+// out, by the place and the reason.
 //
-// A packet is counted at the stage that lost it, and at no other, though the kernel and drivers
-// often tell one loss twice.
+// A packet is counted once, at the stage that lost it, although the kernel and drivers often report
+// one loss in two counters.
 package drops
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/xdpcap/xdpcap/internal/lost"
@@ -19,77 +18,67 @@ type Stage string
 const (
 	Card   Stage = "card"   // the card and its driver, before the XDP hook
 	XDP    Stage = "XDP"    // the XDP program, and what it redirects to
-	Stack  Stage = "stack"  // from there to the sockets
+	Stack  Stage = "stack"  // from the XDP hook to the sockets
 	Socket Stage = "socket" // the socket that the packet was for
 	Egress Stage = "egress" // the queues on the way out
 )
 
-// stages are in the order of a packet's way.
-var stages = []Stage{Card, XDP, Stack, Socket, Egress}
-
-// Stages returns all stages, in the order of a packet's way.
-func Stages() []Stage { return slices.Clone(stages) }
+// Stages are all stages, in the order of a packet's way.
+var Stages = []Stage{Card, XDP, Stack, Socket, Egress}
 
 // A Loss is a cause of loss. Each has its own counter.
 type Loss struct {
 	Stage  Stage  `json:"stage"`
 	Reason string `json:"reason"`           // "NO_SOCKET", "drop", "redirect: network is down", "rx_missed"
-	Where  string `json:"where,omitempty"`  // the kernel's function, program, map, interface or listener; "" where nothing is known
-	Netns  uint32 `json:"netns,omitempty"`  // of the whole machine: the inode of Device's network namespace, where it is another one than ours
-	Device string `json:"device,omitempty"` // where it is another interface than the one that is asked about; "?" = unknown, "gone" = of former ones
+	Where  string `json:"where,omitempty"`  // the kernel's function, program, map, interface or listener; "" = unknown
+	Netns  uint32 `json:"netns,omitempty"`  // inode of Device's network namespace; 0 = ours, or only one interface is counted
+	Device string `json:"device,omitempty"` // interface; "" = the only counted one, "?" = unknown, "gone" = a removed one
 }
 
 // Counts is the result of Meter.Read, cumulative since Open. The caller owns it.
 type Counts struct {
 	Losses map[Loss]Tally
 
-	// Harmless has what the kernel reports like losses, though nobody misses these packets: copies
-	// for multicast that nobody has joined, packets for other hosts, and the like.
+	// Harmless has packets that the kernel reports like losses although no receiver lacks them:
+	// copies of multicast that no process has joined, packets for other hosts, and the like.
 	Harmless map[Loss]Tally
 
 	// Duplicates has segments of TCP whose data the receiver already had.
 	Duplicates map[Loss]Tally
 
-	// Unclear has losses that may be another interface's than the one that is asked about: of these
-	// packets the kernel has forgotten all but the index of the interface on which they came in,
-	// which interfaces of other network namespaces may have, too.
+	// Unclear has losses that may belong to another interface than the counted one: the kernel has
+	// only the index of the receiving interface, and an interface of another network namespace may
+	// have the same index.
 	Unclear map[Loss]Tally
 
-	// Unfiltered has losses of which no program sees the packets, if there is a filter: those of
-	// the card and, mostly, failures at the XDP hook. They are of all packets. Without a filter
-	// they are in Losses.
+	// Unfiltered has, if there is a filter, the losses to which it cannot be applied, because no
+	// program sees the packets: losses of the card and most failures at the XDP hook. They include
+	// packets that do not match. Without a filter they are in Losses.
 	Unfiltered map[Loss]Tally
 
-	// Listeners has what listening sockets of TCP refused, if one interface is asked about: these
-	// packets may be of any interface of the network namespace. Otherwise they are in Losses.
+	// Listeners has the packets that listening sockets of TCP refused, if only one interface is
+	// counted: they may have come in on any interface of the network namespace. Otherwise they are
+	// in Losses.
 	Listeners map[Loss]Tally
 
-	// Evidence says who has lost the packets of a loss, as far as the kernel tells. Losses of other
-	// network namespaces have none, except at XDP.
+	// Evidence names the culprits of a loss. Losses of other network namespaces have no evidence,
+	// except at XDP.
 	Evidence map[Loss][]Evidence
 
-	// Check is what differs from the kernel's own counters of the network namespace; nil unless
-	// asked for.
-	Check *Remainder
+	Check       *Remainder   // nil without Options.Check
+	Retransmits *Retransmits // nil without Options.Retransmits
+	Flows       FlowCounts   // see TopFlows; zero without Options.Flows
+	Way         *Way         // nil without a filter
+	Softnet     Softnet
+	Conntrack   Conntrack
 
-	// Retransmits is what TCP sent again; nil unless asked for.
-	Retransmits *Retransmits
-
-	Flows FlowCounts // see TopFlows; zero unless asked for
-	Way   *Way       // nil without a filter
-
-	// Softnet tells of the whole machine, whichever interface is asked about.
-	Softnet lost.Softnet
-
-	Conntrack Conntrack
-
-	// Untraced is why the interface's XDP program is not traced; nil = it is, or none runs. Freed
-	// says that what it drops is freed as buffers of the stack: then a Filter selects these
-	// packets, too.
+	// Untraced is why the interface's XDP program is not traced; nil = it is traced, or no program
+	// runs. Freed means that the kernel frees the packets that it drops as buffers of the stack, so
+	// that a filter can be applied to them all the same.
 	Untraced error
 	Freed    bool
 
-	Missed uint64 // losses in neither of them: there were too many causes, or an interrupt came in between
+	Missed uint64 // losses that are not counted: too many causes, or the program was interrupted by another loss
 }
 
 func newCounts() Counts {
@@ -99,18 +88,19 @@ func newCounts() Counts {
 	}
 }
 
-// A Tally is a number of lost packets, a segment of a buffer that has several being one, and their
-// bytes without headers that were already removed; 0 = unknown.
+// A Tally is a number of lost packets and their bytes. A buffer of several segments counts as so
+// many packets. Bytes do not include headers that were already removed; 0 = unknown.
 type Tally = meter.Tally
 
-func (c *Counts) add(to map[Loss]Tally, l Loss, more Tally) {
+// addTo adds packets to a loss; no packets create no entry.
+func addTo(to map[Loss]Tally, l Loss, more Tally) {
 	more.Add(to[l])
 	if more != (Tally{}) {
 		to[l] = more
 	}
 }
 
-// stageOf tells at which stage the stack lost a packet, by the reason and the kind.
+// stageOf returns the stage at which the stack lost a packet, by the reason and the kind.
 func stageOf(reason string, kind lost.Kind) Stage {
 	if kind == lost.Sent {
 		return Egress
@@ -123,11 +113,11 @@ func stageOf(reason string, kind lost.Kind) Stage {
 	return Stack
 }
 
-// StageOf tells at which stage the stack lost a packet, by the reason alone, as capture files have
-// it.
+// StageOf returns the stage at which the stack lost a packet, by the reason alone, for packets in
+// capture files.
 func StageOf(reason string) Stage { return stageOf(reason, 0) }
 
-// stagesOfReasons are the stages of reasons that begin like this.
+// stagesOfReasons are the stages of the reasons with a prefix. All other reasons are of the stack.
 var stagesOfReasons = []struct {
 	prefix string
 	stage  Stage
@@ -137,9 +127,9 @@ var stagesOfReasons = []struct {
 	{"NEIGH_", Egress}, {"DEV_", Egress},
 }
 
-// addStack adds the packets that the stack threw away. Those that it threw away for the XDP hook
-// are not among the losses, because the hook's own counters have them. In generic mode the hook has
-// no counter for the packets that a program drops, so these are added to r.generic.
+// addStack adds the packets that the stack dropped. A packet that it freed for the XDP hook is not
+// added to the losses, because the hook's own counters have it. In generic mode the hook has no
+// counter for the packets that a program drops, so these are added to r.generic.
 func (r *reading) addStack(m *Meter, s stackCounts) {
 	for cause, tally := range s.Causes {
 		l := m.lossOf(cause)
@@ -153,25 +143,25 @@ func (r *reading) addStack(m *Meter, s stackCounts) {
 				r.filtered.atHook.Add(tally)
 			}
 		case lost.IsHarmless(cause.Reason, cause.Location, cause.Kind):
-			r.add(r.Harmless, l, tally)
+			addTo(r.Harmless, l, tally)
 		case lost.IsDuplicate(cause.Reason):
-			r.add(r.Duplicates, l, tally)
+			addTo(r.Duplicates, l, tally)
 		case cause.Unclear:
-			r.add(r.Unclear, l, tally)
+			addTo(r.Unclear, l, tally)
 		default:
-			r.add(r.Losses, l, tally)
+			addTo(r.Losses, l, tally)
 			if f, ok := s.Examples[cause]; ok {
 				r.examples[l] = f
 			}
 			if r.filtered != nil && !cause.Elsewhere && l.Stage != Egress {
-				r.add(r.filtered.received, l, tally)
+				addTo(r.filtered.received, l, tally)
 			}
-			r.txApart = r.txApart || cause.Location == lost.GenericTx
+			r.hasTxCause = r.hasTxCause || cause.Location == lost.GenericTx
 		}
 	}
 }
 
-// lossOf names a cause of the stack.
+// lossOf converts a cause of the stack.
 func (m *Meter) lossOf(c Cause) Loss {
 	l := Loss{Stage: stageOf(c.Reason, c.Kind), Reason: c.Reason, Where: c.Location, Device: c.Device}
 	if m.iface == nil {

@@ -11,17 +11,18 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// failures are packets that the tracepoints of XDP say were lost.
+// failures are the packets whose losses the xdp tracepoints report.
 type failures struct {
-	aborted, tx, redirects uint64 // in native mode; redirects in both
-	generic                uint64 // the rest: reading.generic has these packets, too
+	aborted, tx uint64 // in native mode
+	redirects   uint64 // in native and in generic mode
+	generic     uint64 // aborted and tx in generic mode: these packets are also in reading.generic
 }
 
-// all are those that a driver may count as its drops.
-func (f failures) all() uint64 { return f.aborted + f.tx + f.redirects }
+// inDriver returns the failures that a driver may count as its drops.
+func (f failures) inDriver() uint64 { return f.aborted + f.tx + f.redirects }
 
-// addEvents adds the losses that the xdp tracepoints tell, except those that are causes of the
-// stack.
+// addEvents adds the losses that the xdp tracepoints report, except those that are also causes of
+// the stack.
 func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 	f := &r.failures
 	r.Missed += events.Missed
@@ -32,10 +33,11 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 		sum.Add(all[e])
 		all[e] = sum
 	}
-	toSockets, full := make(map[Loss]uint64), make(map[uint32]uint64)
+	toSockets := make(map[Loss]uint64)    // failed redirects to AF_XDP sockets
+	fullQueues := make(map[uint32]uint64) // packets that found a queue of a cpumap full, by the map's id
 	for e, sum := range all {
 		if e.Event == meter.CPUMapEnqueue {
-			full[e.MapID] += sum.Drops
+			fullQueues[e.MapID] += sum.Drops
 		}
 	}
 	for e, sum := range all {
@@ -51,9 +53,10 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 			l.Reason = "redirect: " + errorWords(e.Errno)
 			f.redirects += sum.Drops
 			if e.MapType == ebpf.CPUMap && e.Errno == unix.ENOSPC {
-				// Generic mode: CPUMapEnqueue has them, too, with their CPU, if it sees the map.
-				known := min(sum.Drops, full[e.MapID])
-				full[e.MapID] -= known
+				// In generic mode CPUMapEnqueue also reports these packets, with their CPU, if its map
+				// is counted.
+				known := min(sum.Drops, fullQueues[e.MapID])
+				fullQueues[e.MapID] -= known
 				sum.Drops -= known
 			}
 			if reason, ok := socketReasons[e.Errno]; ok && e.MapType == ebpf.XSKMap {
@@ -64,16 +67,16 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 			}
 		case meter.Exception:
 			l.Reason = e.Verdict.SlotName()
-			sum.Drops = less(sum.Drops, sum.Foreign)
-			if e.Verdict == xdp.Tx && r.txApart {
-				sum.Drops, sum.Generic = less(sum.Drops, sum.Generic), 0
+			sum.Drops = minus(sum.Drops, sum.Foreign)
+			if e.Verdict == xdp.Tx && r.hasTxCause {
+				sum.Drops, sum.Generic = minus(sum.Drops, sum.Generic), 0
 			}
 			f.generic += sum.Generic
-			if native := less(sum.Drops, sum.Generic); e.Verdict == xdp.Tx {
-				f.tx += native
-			} else {
-				f.aborted += native
+			native := &f.aborted
+			if e.Verdict == xdp.Tx {
+				native = &f.tx
 			}
+			*native += minus(sum.Drops, sum.Generic)
 		case meter.DevmapXmit:
 			l.Reason, l.Where = "devmap: "+errorWords(e.Errno), "to "+e.To
 		case meter.BulkTx:
@@ -85,8 +88,8 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 		default:
 			continue
 		}
-		if l.Device, l.Netns = m.deviceOf(e); m.here && m.iface == nil && l.Device == "" {
-			r.add(r.Unclear, l, Tally{Packets: sum.Drops}) // a cpumap may be used in any namespace
+		if l.Device, l.Netns = m.deviceOf(e); m.inNamespace && m.iface == nil && l.Device == "" {
+			addTo(r.Unclear, l, Tally{Packets: sum.Drops}) // a cpumap may be used in any namespace
 			continue
 		}
 		r.addUnseen(l, Tally{Packets: sum.Drops})
@@ -94,7 +97,7 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 	r.addSockets(m, toSockets)
 }
 
-// deviceOf is Loss.Device of an event, and Loss.Netns.
+// deviceOf returns Loss.Device and Loss.Netns of an event.
 func (m *Meter) deviceOf(e meter.Case) (device string, netns uint32) {
 	if m.iface != nil {
 		return "", 0

@@ -17,7 +17,7 @@ func addUp(causes map[Cause]Tally, events meter.EventCounts) *reading {
 	r := &reading{Counts: Counts{Losses: make(map[Loss]Tally)}}
 	r.addStack(m, stackCounts{Causes: causes})
 	r.addEvents(m, events)
-	r.add(r.Losses, Loss{Stage: XDP, Reason: "drop"}, m.dropped(r))
+	addTo(r.Losses, Loss{Stage: XDP, Reason: "drop"}, m.dropped(r))
 	return r
 }
 

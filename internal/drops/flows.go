@@ -13,18 +13,18 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// FlowCounts are the flows of what the stack threw away and somebody misses, by the reason. Their
-// bytes are those of Tally.
+// FlowCounts are the flows of the packets that the stack dropped, without harmless ones and
+// duplicates. FlowEntry.Verdict is the reason. Bytes are as in Tally.
 type FlowCounts struct {
 	meter.FlowCounts
-	reasons lost.Reasons // the names of what is FlowEntry.Verdict here
+	reasons lost.Reasons // names of the reasons
 }
 
 // sentReason is added to the reason of a flow's packets if their kind is lost.Sent, as in drops.c.
 const sentReason = 1 << 31
 
 // A FlowLoss has the packets of one direction of a conversation that were lost for a reason. The
-// flow had at least those in Rate, and at most those of Error in addition.
+// flow had at least the packets in Rate, and at most those of Error in addition.
 type FlowLoss struct {
 	Reason string // as in Loss
 	Flow   meter.Flow
@@ -36,12 +36,12 @@ type FlowLoss struct {
 type StageFlows struct {
 	Stage Stage
 	Top   []FlowLoss // the flow with the most packets first
-	Other meter.Rate // the stage's losses that are in none of Top
+	Other meter.Rate // the stage's other losses
 }
 
-// TopFlows returns, for each stage that lost packets, the n flows with the most losses, and all its
-// other losses as a sum. Top is empty for the card and the XDP hook, whose packets no program of
-// ours sees. Flows must have been asked for.
+// TopFlows returns, for each stage that lost packets, the n flows with the most losses, and the sum
+// of its other losses. Top is empty for the card and the XDP hook, whose packets no program of ours
+// sees. It needs Options.Flows.
 func TopFlows(i meter.Interval[Counts], n int) (all []StageFlows) {
 	top := make(map[Stage][]FlowLoss)
 	flows := meter.Interval[meter.FlowCounts]{Before: i.Before.Flows.FlowCounts, Now: i.Now.Flows.FlowCounts, Took: i.Took}
@@ -55,31 +55,31 @@ func TopFlows(i meter.Interval[Counts], n int) (all []StageFlows) {
 		top[stage] = append(top[stage], FlowLoss{reason, f.Flow, f.Rate, f.Error})
 	}
 	before, now := stageTotals(i.Before.Losses), stageTotals(i.Now.Losses)
-	for _, stage := range stages {
+	for _, stage := range Stages {
 		if now[stage] == (meter.Tally{}) {
 			continue
 		}
 		flows := top[stage]
 		slices.SortFunc(flows, compareLosses)
 		s := StageFlows{Stage: stage, Top: flows[:min(n, len(flows))]}
-		wasOther, other := before[stage], now[stage]
+		otherBefore, otherNow := before[stage], now[stage]
 		for _, f := range s.Top {
-			subtract(&other, f.Packets, f.Bytes)
-			subtract(&wasOther, less(f.Packets, lately(f.PacketsPerSecond, i.Took)), less(f.Bytes, lately(f.BitsPerSecond/8, i.Took)))
+			subtract(&otherNow, f.Packets, f.Bytes)
+			subtract(&otherBefore, minus(f.Packets, riseIn(i.Took, f.PacketsPerSecond)), minus(f.Bytes, riseIn(i.Took, f.BitsPerSecond/8)))
 		}
-		s.Other = meter.NewRate(wasOther, other, i.Took)
+		s.Other = meter.NewRate(otherBefore, otherNow, i.Took)
 		all = append(all, s)
 	}
 	return all
 }
 
-// lately is how much a counter with this rate has risen in an interval.
-func lately(perSecond float64, took time.Duration) uint64 {
-	return uint64(math.Round(perSecond * took.Seconds()))
+// riseIn returns by how much a counter with this rate has risen in an interval.
+func riseIn(interval time.Duration, perSecond float64) uint64 {
+	return uint64(math.Round(perSecond * interval.Seconds()))
 }
 
 func subtract(t *meter.Tally, packets, bytes uint64) {
-	t.Packets, t.Bytes = less(t.Packets, packets), less(t.Bytes, bytes)
+	t.Packets, t.Bytes = minus(t.Packets, packets), minus(t.Bytes, bytes)
 }
 
 func compareLosses(a, b FlowLoss) int {
@@ -91,8 +91,8 @@ func compareLosses(a, b FlowLoss) int {
 	)
 }
 
-// describeFlows makes the program count flows, of what is a loss alone.
-func (s *stackMeter) describeFlows(spec *ebpf.CollectionSpec, buckets int) error {
+// enableFlows makes the program count the flows of losses, but not of harmless packets.
+func (s *stackMeter) enableFlows(spec *ebpf.CollectionSpec, buckets int) error {
 	constants, err := lost.Constants(s.reasons, s.symbols, true)
 	if err != nil {
 		return err

@@ -11,32 +11,32 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A hook counts the packets that an interface's XDP program drops. Where the kernel can trace the
-// program, its exit tells; else the driver's counters and the stack do.
+// A hook counts the packets that an interface's XDP program drops: at the program's exit if the
+// kernel can trace it, or else by the counters of the driver and the stack.
 type hook struct {
 	iface xdp.Interface // as it was when counting began
 	watch *xdp.HookWatch
 
-	mu      sync.Mutex
-	program *meter.Actions // nil: no program yet, or it cannot be traced
-	before  Tally          // what was dropped before it was traced
-	passed  Tally          // with a filter: what had come to the stack by then
-	runs    string         // the program that runs, or ran last
+	mu      sync.Mutex     // guards the fields below, except filter
+	traced  *meter.Actions // of the program; nil: no program yet, or it cannot be traced
+	before  Tally          // packets that were dropped before it was traced
+	passed  Tally          // with a filter: packets that had come to the stack by then
+	program string         // the program that runs, or ran last; "" = none yet
 	mode    packet.Mode    // of that program
 	tried   uint32         // id of the program that could not be traced
-	refused error          // why not
+	refused error          // why it could not be traced
 
 	filter *filter.Program // nil = all packets
 }
 
-// A hookReading is what an interface's XDP program did to packets.
+// A hookReading has the packets of an interface's XDP program, cumulative.
 type hookReading struct {
-	runs    string // the program that runs or ran last; "" = none
+	program string // the program that runs or ran last; "" = none
 	mode    packet.Mode
 	dropped Tally
-	traced  *meter.VerdictTallies // of the traced program; nil = it is not traced
-	before  Tally                 // with a filter: what came before it was traced
-	refused error                 // why it is not traced; nil = it is, or there is none
+	traced  *meter.VerdictTallies // since it is traced; nil = it is not traced
+	before  Tally                 // with a filter: packets that came before it was traced
+	refused error                 // why it is not traced; nil = it is traced, or there is no program
 }
 
 // openHook begins to count at an interface in the calling thread's network namespace.
@@ -48,19 +48,19 @@ func openHook(iface xdp.Interface, filter *filter.Program) (*hook, error) {
 	return &hook{iface: iface, watch: watch, filter: filter}, nil
 }
 
-// look traces the interface's program if there is one that is not traced yet. untraced tells what
-// was dropped so far without that, and what came to the stack. It is not an error if the program
-// cannot be traced.
-func (h *hook) look(untraced func() (dropped, passed Tally, err error)) (notice string, err error) {
+// update follows the traced program, or traces the interface's program if it is not traced yet.
+// untraced returns the packets that were dropped so far, as other counters have them, and those that
+// came to the stack. It is not an error if the program cannot be traced.
+func (h *hook) update(untraced func() (dropped, passed Tally, err error)) (notice string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.program != nil {
-		notice, err = h.program.Follow()
+	if h.traced != nil {
+		notice, err = h.traced.Follow()
 		if errors.Is(err, meter.ErrNotCounting) {
 			return err.Error(), nil
 		}
 		if now, failed := h.watch.Look(); notice != "" && failed == nil {
-			h.note(now)
+			h.setProgram(now)
 		}
 		return notice, err
 	}
@@ -71,7 +71,7 @@ func (h *hook) look(untraced func() (dropped, passed Tally, err error)) (notice 
 	if now.Program == 0 || now.Program == h.tried {
 		return "", nil
 	}
-	h.note(now)
+	h.setProgram(now)
 	h.tried = now.Program
 	before, passed, err := untraced()
 	if err != nil {
@@ -79,28 +79,29 @@ func (h *hook) look(untraced func() (dropped, passed Tally, err error)) (notice 
 	}
 	a, err := meter.OpenActions(meter.ActionsOptions{Interface: now.Name, Verdict: xdp.Pass, TraceOnly: true, Filter: h.filter})
 	if h.refused = err; err == nil {
-		h.program, h.before, h.passed = a, before, passed
+		h.traced, h.before, h.passed = a, before, passed
 	}
 	return "", nil
 }
 
-// note names the program that runs now. While there is none, it leaves the last one.
-func (h *hook) note(now xdp.HookState) {
-	at := now.Of(h.iface)
-	if runs := at.Runs(); runs != "" {
-		h.runs, h.mode = runs, at.Mode
+// setProgram notes the program that runs now. If there is none, it keeps the last one.
+func (h *hook) setProgram(now xdp.HookState) {
+	iface := now.Of(h.iface)
+	if program := iface.Runs(); program != "" {
+		h.program, h.mode = program, iface.Mode
 	}
 }
 
-// read returns what the program did. untraced is what other counters say was dropped.
+// read returns the counts. untraced has the drops as other counters have them, which is the result
+// for a program that is not traced.
 func (h *hook) read(untraced Tally) (hookReading, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := hookReading{runs: h.runs, mode: h.mode, dropped: untraced, refused: h.refused}
-	if h.program == nil {
+	r := hookReading{program: h.program, mode: h.mode, dropped: untraced, refused: h.refused}
+	if h.traced == nil {
 		return r, nil
 	}
-	counts, err := h.program.Read()
+	counts, err := h.traced.Read()
 	if err != nil {
 		return r, err
 	}
@@ -113,8 +114,8 @@ func (h *hook) read(untraced Tally) (hookReading, error) {
 
 func (h *hook) close() error {
 	h.watch.Close()
-	if h.program == nil {
+	if h.traced == nil {
 		return nil
 	}
-	return h.program.Close()
+	return h.traced.Close()
 }

@@ -11,19 +11,21 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Lasting meter goes on counting when its interface was removed and one of the same name comes:
-// what was lost before remains in its counts, except in flows and in Counts.Check. Its methods may
-// be called concurrently, except Close, which is called once, after all others.
+// A Lasting meter outlives its interface: when an interface of the same name is created again, a
+// further Meter counts there. The earlier losses remain in the counts, except for flows and
+// Counts.Check. Its methods may be called concurrently, except Close, which is called once, after
+// all others.
 type Lasting struct {
-	o       Options
-	name    string // of what is counted
-	began   time.Time
-	needs   []int
-	symbols *lost.Symbols
-	mu      sync.Mutex
-	m       *Meter // nil while the interface is away
-	former  Counts // of former meters
-	refusal string // the last notice of comeBack that it cannot count, which is not repeated
+	options      Options
+	name         string // for String
+	began        time.Time
+	capabilities []int
+	symbols      *lost.Symbols
+
+	mu      sync.Mutex // guards the fields below
+	m       *Meter     // nil while the interface does not exist
+	former  Counts     // of former meters
+	refusal string     // the last notice of reopen that it cannot count, which is not repeated
 }
 
 // OpenLasting begins to count.
@@ -31,33 +33,34 @@ func OpenLasting(o Options) (l *Lasting, err error) {
 	if err := support.CheckProcess(); err != nil {
 		return nil, err
 	}
-	l = &Lasting{o: o, former: newCounts()}
-	// Names of functions are shown to those alone who have the right to see them at the beginning.
+	l = &Lasting{options: o, former: newCounts()}
+	// All meters share the list of functions: the process may drop CAP_SYSLOG later, and the kernel
+	// shows names by the privileges at opening.
 	if l.symbols, err = lost.OpenSymbols(); err != nil {
 		return nil, err
 	}
-	l.o.symbols = l.symbols
-	if l.m, err = Open(l.o); err != nil {
+	l.options.symbols = l.symbols
+	if l.m, err = Open(l.options); err != nil {
 		return nil, errors.Join(err, l.symbols.Close())
 	}
-	l.name, l.began, l.needs = l.m.String(), l.m.Began(), l.m.Capabilities()
+	l.name, l.began, l.capabilities = l.m.String(), l.m.Began(), l.m.Capabilities()
 	if o.Interface != "" {
-		l.o.Interface = l.m.Interface() // its main name
+		l.options.Interface = l.m.Interface() // its main name
 	}
 	return l, nil
 }
 
-// String says what is counted.
+// String is Meter.String.
 func (l *Lasting) String() string { return l.name }
 
 // Interface is Meter.Interface.
-func (l *Lasting) Interface() string { return l.o.Interface }
+func (l *Lasting) Interface() string { return l.options.Interface }
 
 // Began returns when counting began.
 func (l *Lasting) Began() time.Time { return l.began }
 
-// Capabilities returns those that Follow and Close need, by number (capabilities(7)).
-func (l *Lasting) Capabilities() []int { return l.needs }
+// Capabilities is Meter.Capabilities.
+func (l *Lasting) Capabilities() []int { return l.capabilities }
 
 // Read reads all counters.
 func (l *Lasting) Read() (Counts, error) {
@@ -74,13 +77,13 @@ func (l *Lasting) Read() (Counts, error) {
 	return c, nil
 }
 
-// Follow is Meter.Follow. A notice says that the interface has gone, or that it is back.
+// Follow is Meter.Follow. It also returns a notice when the interface has gone, and when it is back.
 func (l *Lasting) Follow() (notice string, err error) {
 	l.mu.Lock()
 	m := l.m
 	l.mu.Unlock()
 	if m == nil {
-		return l.comeBack()
+		return l.reopen()
 	}
 	if notice, err = m.Follow(); !errors.Is(err, xdp.ErrGone) {
 		return notice, err
@@ -94,17 +97,17 @@ func (l *Lasting) Follow() (notice string, err error) {
 	l.former.include(last)
 	err = l.m.Close()
 	l.m = nil
-	return l.o.Interface + " has gone: waiting for an interface of this name", err
+	return l.options.Interface + " has gone: waiting for an interface of this name", err
 }
 
-// comeBack counts on the interface again if it is there.
-func (l *Lasting) comeBack() (notice string, err error) {
-	if _, err := xdp.InterfaceByName(l.o.Interface); err != nil {
+// reopen counts on the interface again if it exists.
+func (l *Lasting) reopen() (notice string, err error) {
+	if _, err := xdp.InterfaceByName(l.options.Interface); err != nil {
 		return "", nil
 	}
-	m, err := Open(l.o)
+	m, err := Open(l.options)
 	if err != nil {
-		notice := fmt.Sprintf("%s is back, and cannot be counted on: %v", l.o.Interface, err)
+		notice := fmt.Sprintf("%s is back, and cannot be counted on: %v", l.options.Interface, err)
 		if notice == l.refusal {
 			return "", nil
 		}
@@ -114,17 +117,17 @@ func (l *Lasting) comeBack() (notice string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.m, l.refusal = m, ""
-	return l.o.Interface + " is back: its losses count again", nil
+	return l.options.Interface + " is back: its losses count again", nil
 }
 
-// include adds what was counted before.
+// include adds the counts of an earlier meter.
 func (c *Counts) include(former Counts) {
 	for _, of := range []struct{ to, from map[Loss]Tally }{
 		{c.Losses, former.Losses}, {c.Harmless, former.Harmless}, {c.Duplicates, former.Duplicates},
 		{c.Unclear, former.Unclear}, {c.Unfiltered, former.Unfiltered}, {c.Listeners, former.Listeners},
 	} {
 		for loss, tally := range of.from {
-			c.add(of.to, loss, tally)
+			addTo(of.to, loss, tally)
 		}
 	}
 	c.Softnet.Full += former.Softnet.Full

@@ -14,26 +14,27 @@ import (
 )
 
 // The reasons why a listening socket of TCP refuses a packet that would open a connection. The
-// first is the kernel's own for the last packet of a handshake. For a first one (SYN) the kernel
-// has none, because it is not thrown away like other packets: counters alone have it.
+// first is the kernel's reason for the last packet of a handshake. The other two are ours, for a
+// handshake's first packet (SYN): the kernel only counts it, and does not report it as dropped.
 const (
 	acceptQueueFull  = "TCP_LISTEN_OVERFLOW"
 	requestQueueFull = "TCP_REQ_QUEUE_FULL"
-	notAccepted      = "TCP_LISTEN_DROP" // mostly the same: the last quarter of that queue is for known peers
+	notAccepted      = "TCP_LISTEN_DROP" // mostly: the queue of requests is full but for its last quarter, which is for known peers
 )
 
-// maxListeners is how many listeners are told apart. Those of short-lived processes come and go.
+// maxListeners is how many listeners are counted separately: short-lived processes create ever new
+// ones.
 const maxListeners = 256
 
 // listenerLosses are the packets that all listeners of a namespace have refused, by the reason.
 type listenerLosses map[string]uint64
 
-// listenerLossesOf returns what the counters of a namespace say, ListenDrops of which includes the
-// others. known of these packets are counted elsewhere.
+// listenerLossesOf converts the counters of a namespace. ListenDrops includes the others. `known` is
+// the number of these packets that are also counted as causes of the stack.
 func listenerLossesOf(rose lost.Counters, known uint64) listenerLosses {
 	full, requests := rose["TcpExtListenOverflows"], rose["TcpExtTCPReqQFullDrop"]
-	rest := less(rose["TcpExtListenDrops"], full+requests)
-	return listenerLosses{acceptQueueFull: less(full, known), requestQueueFull: requests, notAccepted: less(rest, less(known, full))}
+	rest := minus(rose["TcpExtListenDrops"], full+requests)
+	return listenerLosses{acceptQueueFull: minus(full, known), requestQueueFull: requests, notAccepted: minus(rest, minus(known, full))}
 }
 
 // A listener is a listening socket of TCP.
@@ -46,7 +47,7 @@ type listener struct {
 // methods may be called concurrently.
 type listeners struct {
 	file     lost.CounterFile
-	culprits *culprit.Finder // knows the processes of those that listened at the beginning
+	culprits *culprit.Finder // has the processes of the sockets that listened at the beginning
 
 	mu   sync.Mutex
 	last map[uint64]listener // by cookie
@@ -62,44 +63,45 @@ func openListeners(culprits *culprit.Finder) *listeners {
 
 // counters returns how the namespace's counters rose since openListeners.
 func (l *listeners) counters() lost.Counters {
-	// The kernel counts a packet as dropped after it has counted why: so the drops must be the
-	// older ones of two readings.
+	// The kernel counts a packet's reason before it counts the drop. With the drops of an earlier
+	// reading, each drop has a reason.
 	drops := l.file.Rose()["TcpExtListenDrops"]
 	rose := l.file.Rose()
 	rose["TcpExtListenDrops"] = drops
 	return rose
 }
 
-// read returns what was refused, by counters. known of these packets are counted elsewhere. No
+// read returns the refused packets. The reasons are from the rises of the namespace's counters, and
+// the listeners from their own. `known` packets are also causes of the stack, and are omitted. No
 // number is ever less than before. The caller owns the result.
 func (l *listeners) read(rose lost.Counters, known uint64) map[Loss]uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lately := listenerLossesOf(rose, known)
-	for at, n := range l.sums {
-		lately[at.Reason] = less(lately[at.Reason], n)
+	recent := listenerLossesOf(rose, known) // since the last reading, after this loop
+	for loss, n := range l.sums {
+		recent[loss.Reason] = minus(recent[loss.Reason], n)
 	}
-	maps.DeleteFunc(lately, func(_ string, n uint64) bool { return n == 0 })
-	if len(lately) > 0 {
+	maps.DeleteFunc(recent, func(_ string, n uint64) bool { return n == 0 })
+	if len(recent) > 0 {
 		listening := l.find()
-		dropped := droppedBy(l.last, listening)
+		dropped := dropsByListener(l.last, listening)
 		if len(dropped) == 0 { // the kernel counts for the listener after it has counted the reason
 			listening = l.find()
-			dropped = droppedBy(l.last, listening)
+			dropped = dropsByListener(l.last, listening)
 		}
-		for at, n := range attribute(lately, dropped) {
-			if _, ok := l.sums[at]; !ok && len(l.sums) >= maxListeners {
-				at.Where = "other listeners"
+		for loss, n := range attribute(recent, dropped) {
+			if _, ok := l.sums[loss]; !ok && len(l.sums) >= maxListeners {
+				loss.Where = "other listeners"
 			}
-			l.sums[at] += n
+			l.sums[loss] += n
 		}
 		l.last = listening
 	}
 	return maps.Clone(l.sums)
 }
 
-// droppedBy returns by how much the drops of listeners rose.
-func droppedBy(before, now map[uint64]listener) map[string]uint64 {
+// dropsByListener returns by how much the drops of listeners rose, by listener.where.
+func dropsByListener(before, now map[uint64]listener) map[string]uint64 {
 	dropped := make(map[string]uint64)
 	for cookie, s := range now {
 		if n := lost.Rise(before[cookie].drops, s.drops); n > 0 {
@@ -109,22 +111,23 @@ func droppedBy(before, now map[uint64]listener) map[string]uint64 {
 	return dropped
 }
 
-// attribute returns whose losses these are. The counters say the reason, the drops of each listener
-// how many. If several have dropped packets, for several reasons or at this very moment, their
-// shares are unknown, and a loss has all their names.
-func attribute(lately listenerLosses, dropped map[string]uint64) map[Loss]uint64 {
+// attribute assigns losses, which are by reason, to listeners, whose drops are by listener. If
+// several listeners have dropped packets for several reasons, or drop more at this very moment,
+// their shares are unknown, and a loss has the names of all of them.
+func attribute(byReason listenerLosses, dropped map[string]uint64) map[Loss]uint64 {
 	total, sum := uint64(0), uint64(0)
 	for _, n := range dropped {
 		sum += n
 	}
-	for _, n := range lately {
+	for _, n := range byReason {
 		total += n
 	}
+	areSharesKnown := len(byReason) == 1 && sum == total
 	losses := make(map[Loss]uint64)
-	for reason, n := range lately {
+	for reason, n := range byReason {
 		l := Loss{Stage: Socket, Reason: reason}
 		switch {
-		case len(dropped) > 1 && len(lately) == 1 && sum == total:
+		case len(dropped) > 1 && areSharesKnown:
 			for l.Where, n = range dropped {
 				losses[l] = n
 			}
@@ -139,7 +142,7 @@ func attribute(lately listenerLosses, dropped map[string]uint64) map[Loss]uint64
 	return losses
 }
 
-// find returns the listeners that are there now.
+// find returns the sockets that listen now.
 func (l *listeners) find() map[uint64]listener {
 	all := make(map[uint64]listener)
 	for _, s := range culprit.Sockets(unix.IPPROTO_TCP, culprit.Listening) {
@@ -152,8 +155,8 @@ func (l *listeners) find() map[uint64]listener {
 	return all
 }
 
-// addListeners adds what listeners refused, by counters that are not younger than the causes. A
-// handshake's last packet is also thrown away like other packets: it counts once.
+// addListeners adds the packets that listeners refused. The counters were read before the causes of
+// the stack, which also have the last packets of handshakes: these are counted once.
 func (r *reading) addListeners(m *Meter, counters lost.Counters) {
 	to, known := r.Listeners, uint64(0)
 	if m.iface == nil {
@@ -165,16 +168,16 @@ func (r *reading) addListeners(m *Meter, counters lost.Counters) {
 			}
 		}
 	}
-	r.listeners = m.listen.read(counters, known)
+	r.listeners = m.listeners.read(counters, known)
 	for l, n := range r.listeners {
-		r.add(to, l, Tally{Packets: n})
+		addTo(to, l, Tally{Packets: n})
 	}
 }
 
-// isLastOfHandshake reports whether packets were the last of a handshake, for which a listener had
-// no room, and are losses. Before Linux 6.15 the kernel had no reason for them, so they are not,
-// except those with SYN cookies: before 6.8 these look like others, and some of the counters'
-// packets may not be counted.
+// isLastOfHandshake reports whether a loss has the last packets of handshakes, for which a listener
+// had no room. Before Linux 6.15 the kernel has no reason for them, so hasReason is false, and their
+// cause is a harmless one, except with SYN cookies. These are dropped in cookie_v?_check since 6.8,
+// and before in tcp_v?_do_rcv like others: then some refused packets are not counted.
 func isLastOfHandshake(c Cause, hasReason bool) bool {
 	switch c.Reason {
 	case acceptQueueFull:

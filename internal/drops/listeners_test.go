@@ -171,7 +171,7 @@ func TestAttribute(t *testing.T) {
 		"a closed one":     {listenerLosses{acceptQueueFull: 4}, now(0, 0, 0), map[Loss]uint64{full(""): 4}},
 		"another's closed": {listenerLosses{acceptQueueFull: 4}, map[uint64]listener{2: {"b", 4}}, map[Loss]uint64{full("b"): 4}},
 	} {
-		if diff := cmp.Diff(test.want, attribute(test.lately, droppedBy(before, test.now))); diff != "" {
+		if diff := cmp.Diff(test.want, attribute(test.lately, dropsByListener(before, test.now))); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}

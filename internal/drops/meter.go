@@ -1,7 +1,9 @@
 package drops
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,48 +16,50 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Meter counts the losses of one interface, or those of all together. Its methods may be called
-// concurrently, except Close, which is called once, after all others.
+// A Meter counts the losses of one interface, or of all interfaces together. Its methods may be
+// called concurrently, except Close, which is called once, after all others.
 type Meter struct {
-	iface    *xdp.Interface // nil = all
-	here     bool           // all of the network namespace, not of the machine
-	filter   string         // in words
-	netns    uint32         // the inode of the thread's network namespace at Open
-	stack    *stackMeter
-	events   *meter.Tracepoints
-	sockets  *sockets
-	softnet  *lost.SoftnetFile
-	culprits *culprit.Finder
-	listen   *listeners
-	tracked  lost.CounterFile // of conntrack
-	ipsec    lost.CounterFile
-	card     *card            // nil = all
-	hook     *hook            // nil = all
-	witness  *witness         // nil unless asked for
-	again    *retransmits     // nil unless asked for
-	way      *wayMeter        // nil without a filter
-	before   *filteredReading // what had been lost when m.way began to count
+	iface       *xdp.Interface // nil = all interfaces
+	inNamespace bool           // all interfaces of the network namespace, not of the machine
+	filter      string         // as text
+	netns       uint32         // inode of the thread's network namespace at Open
+	stack       *stackMeter
+	events      *meter.Tracepoints
+	sockets     *sockets
+	softnet     lost.CounterFile
+	culprits    *culprit.Finder
+	listeners   *listeners
+	conntrack   lost.CounterFile
+	ipsec       lost.CounterFile
+	card        *card        // nil = all interfaces
+	hook        *hook        // nil = all interfaces
+	witness     *witness     // nil without Options.Check
+	retransmits *retransmits // nil without Options.Retransmits
+	way         *wayMeter    // nil without a filter
+
+	before  *filteredReading // the losses when m.way began to count
+	closers []func() error   // of the sources above, in the order of opening
 }
 
-// Options say what to count.
+// Options define which losses to count, and with which details.
 type Options struct {
-	Interface string // "" = all of the machine together
-	Namespace bool   // without an Interface: all of the calling thread's network namespace together
+	Interface string // "" = all interfaces of the machine together
+	Namespace bool   // without an Interface: only those of the calling thread's network namespace
 	Flows     bool   // also count flows: TopFlows
 	Check     bool   // also compare with the kernel's own counters: Counts.Check
 
-	// Filter selects the packets to count, and lets the packets be counted on their way, too:
-	// Counts.Way. It needs an Interface. Package filter compiles it; nil = all.
+	// Filter selects the packets to count. With it, the packets that arrive at each stage are
+	// counted, too: Counts.Way. It needs an Interface. Package filter compiles it; nil = all.
 	Filter     *filter.Program
-	FilterText string // the filter in words, for String
+	FilterText string // the filter as text, for String
 
-	// Retransmits also tells which of the segments that TCP sends again were lost here:
+	// Retransmits also counts which of the segments that TCP sends again were lost here:
 	// Counts.Retransmits.
 	Retransmits bool
 
 	symbols      *lost.Symbols // nil: each meter has its own
-	flowBuckets  int           // of each CPU, a power of two, for tests; 0 = as meter.SizeFlows has it
-	beforeAttach func()        // called when everything is loaded, which takes long; nil = nothing
+	flowBuckets  int           // of each CPU, a power of two, for tests; 0 = the default of meter.SizeFlows
+	beforeAttach func()        // called when everything is loaded, which takes long; nil = no call
 	longestHole  time.Duration // between a loss and its retransmission, for tests; 0 = 2 minutes
 }
 
@@ -69,7 +73,7 @@ func Open(o Options) (*Meter, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Meter{netns: netns, here: o.Namespace, filter: o.FilterText}
+	m := &Meter{netns: netns, inNamespace: o.Namespace, filter: o.FilterText}
 	if o.Interface != "" {
 		iface, err := xdp.InterfaceByName(o.Interface)
 		if err != nil {
@@ -88,6 +92,7 @@ func (m *Meter) open(o Options) (err error) {
 		if m.witness, err = openWitness(); err != nil {
 			return err
 		}
+		m.onClose(m.witness.close)
 	}
 	if err := m.openSources(o); err != nil || m.witness == nil {
 		return err
@@ -96,21 +101,20 @@ func (m *Meter) open(o Options) (err error) {
 }
 
 func (m *Meter) openSources(o Options) (err error) {
-	if m.events, err = meter.OpenTracepoints(meter.TracepointOptions{Interface: m.iface, Namespace: m.here, Netns: m.iface == nil}); err != nil {
+	if m.events, err = meter.OpenTracepoints(meter.TracepointOptions{Interface: m.iface, Namespace: m.inNamespace, Netns: m.iface == nil}); err != nil {
 		return err
 	}
-	o.beforeAttach = func() {
-		m.sockets, m.softnet, m.culprits = openSockets(m.iface), lost.OpenSoftnet(), culprit.Open()
-		m.listen = openListeners(m.culprits)
-		m.tracked, m.ipsec = lost.OpenCounters(lost.OfConntrack), lost.OpenCounters(lost.OfIPsec)
-	}
+	m.onClose(m.events.Close)
+	o.beforeAttach = m.openCounters
 	if m.stack, err = openStack(m.iface, o); err != nil {
 		return err
 	}
+	m.onClose(m.stack.Close)
 	if o.Retransmits {
-		if m.again, err = openRetransmits(m.iface, m.stack, o); err != nil {
+		if m.retransmits, err = openRetransmits(m.iface, m.stack, o); err != nil {
 			return err
 		}
+		m.onClose(m.retransmits.close)
 	}
 	if m.iface == nil {
 		return nil
@@ -126,14 +130,28 @@ func (m *Meter) openSources(o Options) (err error) {
 	if m.hook, err = openHook(*m.iface, o.Filter); err != nil {
 		return err
 	}
-	_, err = m.hook.look(m.untraced)
+	m.onClose(m.hook.close)
+	_, err = m.hook.update(m.untraced)
 	return err
 }
 
-// String says what is counted.
+// openCounters opens the sources that need no program.
+func (m *Meter) openCounters() {
+	m.sockets, m.culprits = openSockets(m.iface), culprit.Open()
+	m.listeners = openListeners(m.culprits)
+	m.softnet, m.conntrack, m.ipsec = lost.OpenCounters(lost.OfSoftnet), lost.OpenCounters(lost.OfConntrack), lost.OpenCounters(lost.OfIPsec)
+	m.onClose(func() error {
+		m.culprits.Close()
+		return errors.Join(m.listeners.close(), m.softnet.Close(), m.conntrack.Close(), m.ipsec.Close())
+	})
+}
+
+func (m *Meter) onClose(do func() error) { m.closers = append(m.closers, do) }
+
+// String describes which losses are counted.
 func (m *Meter) String() string {
 	switch {
-	case m.here:
+	case m.inNamespace:
 		return "packets lost in this network namespace"
 	case m.iface == nil:
 		return "packets lost on this machine"
@@ -145,7 +163,7 @@ func (m *Meter) String() string {
 	return text
 }
 
-// Interface returns the interface's main name, "" for all.
+// Interface returns the interface's main name; "" = all interfaces.
 func (m *Meter) Interface() string {
 	if m.iface == nil {
 		return ""
@@ -156,18 +174,18 @@ func (m *Meter) Interface() string {
 // Began returns when counting began, by the clocks of time.Now.
 func (m *Meter) Began() time.Time { return m.stack.Began() }
 
-// A reading has what all sources tell at about one time.
+// A reading has the counts of all sources at about one time.
 type reading struct {
 	Counts
-	filtered  *filteredReading // nil without a filter
-	causes    map[Cause]Tally  // of the stack
-	failures  failures         // at the hook
-	card      cardReading      // zero for all interfaces together
-	examples  map[Loss]culprit.Flow
-	listeners map[Loss]uint64 // what TCP's listeners refused, by counters
-	tracked   lost.Counters   // of conntrack, since Open
-	generic   Tally           // thrown away by the hook in generic mode, whatever the reason
-	txApart   bool            // a failed tx in generic mode is not in generic, but a cause of the stack
+	filtered   *filteredReading // nil without a filter
+	causes     map[Cause]Tally  // of the stack
+	failures   failures         // at the hook
+	card       cardReading      // zero for all interfaces together
+	examples   map[Loss]culprit.Flow
+	listeners  map[Loss]uint64 // packets that TCP's listeners refused, by the kernel's counters
+	conntrack  lost.Counters   // since Open
+	generic    Tally           // packets that the stack freed for the hook in generic mode: dropped and failed ones
+	hasTxCause bool            // the stack reports a failed tx in generic mode as a cause, and not in generic
 }
 
 func newReading(s stackCounts) *reading {
@@ -187,14 +205,14 @@ func (m *Meter) Read() (Counts, error) {
 	if err != nil {
 		return Counts{}, err
 	}
-	hook, program := hookReading{runs: "generic mode", dropped: m.dropped(r)}, ""
+	hook, program := hookReading{program: "generic mode", dropped: m.dropped(r)}, ""
 	if m.hook != nil {
 		if hook, err = m.hook.read(hook.dropped); err != nil {
 			return Counts{}, err
 		}
-		program, r.Untraced = hook.runs, hook.refused
+		program, r.Untraced = hook.program, hook.refused
 	}
-	r.add(r.Losses, Loss{Stage: XDP, Reason: xdp.Drop.String(), Where: hook.runs}, hook.dropped)
+	addTo(r.Losses, Loss{Stage: XDP, Reason: xdp.Drop.String(), Where: hook.program}, hook.dropped)
 	r.addEvidence(m, program)
 	if r.filtered != nil {
 		r.addWay(m, hook)
@@ -205,11 +223,13 @@ func (m *Meter) Read() (Counts, error) {
 	return r.Counts, err
 }
 
+// read reads all sources but the hook, in the order that the subtractions between them need.
 func (m *Meter) read() (r *reading, err error) {
-	refused := m.listen.counters()
+	refused := m.listeners.counters()
 	var came wayCounts
 	if m.way != nil {
-		// Before the losses: else a packet lost between both readings would seem to go elsewhere.
+		// Read before the losses: otherwise a packet that comes and is lost between the two readings
+		// would be counted as come, but not as lost, and so as gone elsewhere.
 		if came, err = m.way.Read(); err != nil {
 			return nil, err
 		}
@@ -224,16 +244,17 @@ func (m *Meter) read() (r *reading, err error) {
 	}
 	r.Flows, r.Missed = stack.Flows, stack.Missed
 	r.addStack(m, stack)
-	if m.again != nil {
-		if r.Retransmits, err = m.again.read(m); err != nil {
+	if m.retransmits != nil {
+		if r.Retransmits, err = m.retransmits.read(m); err != nil {
 			return nil, err
 		}
 	}
 	r.addListeners(m, refused)
-	r.tracked = m.tracked.Rose()
-	r.Conntrack = conntrackOf(r.tracked)
-	r.Softnet = m.softnet.Read()
-	// The events come last: where they are subtracted from others, they must not be older.
+	r.conntrack = m.conntrack.Rose()
+	r.Conntrack = conntrackOf(r.conntrack)
+	r.Softnet = softnetOf(m.softnet.Rose())
+	// The events are read last: they are subtracted from the counters above, whose packets must all
+	// be among them.
 	if m.card != nil {
 		if r.card, err = m.card.read(); err != nil {
 			return nil, err
@@ -250,8 +271,8 @@ func (m *Meter) read() (r *reading, err error) {
 	return r, nil
 }
 
-// untraced returns what the XDP program has dropped, as far as it is known without tracing the
-// program, and what came to the stack, which is 0 without a filter.
+// untraced returns the packets that the XDP program has dropped, as far as they are counted without
+// tracing the program, and those that came to the stack, 0 without a filter.
 func (m *Meter) untraced() (dropped, passed Tally, err error) {
 	r, err := m.read()
 	if err != nil {
@@ -260,10 +281,10 @@ func (m *Meter) untraced() (dropped, passed Tally, err error) {
 	return m.dropped(r), r.passed(), nil
 }
 
-// dropped returns what the XDP program has dropped, as far as it is known without tracing the
-// program. In generic mode the stack throws away what the program dropped and what failed, such as
-// aborted packets: the failures are subtracted, which the xdp tracepoints report. In native mode
-// only the counters of some drivers have it, also together with failures.
+// dropped returns the packets that the XDP program has dropped, as far as they are counted without
+// tracing the program. In generic mode the stack frees both the packets that the program dropped and
+// those that failed, such as aborted ones; in native mode some drivers count them, together with
+// failures. The failures are subtracted, as the xdp tracepoints report them.
 func (m *Meter) dropped(r *reading) Tally {
 	if r.filtered != nil {
 		return r.filtered.atHook
@@ -272,33 +293,31 @@ func (m *Meter) dropped(r *reading) Tally {
 		if r.failures.generic == 0 {
 			return r.generic
 		}
-		return Tally{Packets: less(r.generic.Packets, r.failures.generic)} // and nobody knows how many bytes
+		return Tally{Packets: minus(r.generic.Packets, r.failures.generic)} // the bytes of failures are unknown
 	}
-	within := r.failures.aborted
+	failures := r.failures.aborted
 	if driverKinds[m.iface.Driver].xdpHasErrors {
-		within = r.failures.all()
+		failures = r.failures.inDriver()
 	}
-	return Tally{Packets: less(r.card.xdpDrops, within)}
+	return Tally{Packets: minus(r.card.xdpDrops, failures)}
 }
 
-// less is a - b, and 0 while counters that are read one after the other disagree.
-func less(a, b uint64) uint64 { return a - min(a, b) }
+// minus returns a - b, or 0 if b is larger: counters that are read one after the other may disagree.
+func minus(a, b uint64) uint64 { return a - min(a, b) }
 
-// Follow looks whether the interface is still there, and traces the program that runs now. Call it
+// Follow checks whether the interface still exists, and traces the program that runs now. Call it
 // about once per second, from one goroutine, in the network namespace of Open.
 func (m *Meter) Follow() (notice string, err error) {
 	if m.hook != nil {
-		if notice, err = m.hook.look(m.untraced); err != nil {
+		if notice, err = m.hook.update(m.untraced); err != nil {
 			return notice, err
 		}
 	}
-	if err := m.stack.forget(time.Now()); err != nil {
+	if err := m.stack.evictQuiet(time.Now()); err != nil {
 		return notice, err
 	}
-	more, err := m.events.Follow()
-	if notice == "" {
-		notice = more
-	}
+	eventsNotice, err := m.events.Follow()
+	notice = cmp.Or(notice, eventsNotice)
 	if m.way != nil && notice == "" && err == nil {
 		if gone := m.way.Check(); gone != nil {
 			notice = "what comes to the stack is not counted any more: " + gone.Error()
@@ -307,7 +326,8 @@ func (m *Meter) Follow() (notice string, err error) {
 	return notice, err
 }
 
-// Capabilities returns those that Read, Follow and Close need, by number (capabilities(7)).
+// Capabilities returns the capabilities that Read, Follow and Close need, by number
+// (capabilities(7)).
 func (m *Meter) Capabilities() []int {
 	needs := m.culprits.Capabilities()
 	if m.iface != nil {
@@ -319,30 +339,8 @@ func (m *Meter) Capabilities() []int {
 // Close detaches everything.
 func (m *Meter) Close() error {
 	var errs []error
-	if m.hook != nil {
-		errs = append(errs, m.hook.close())
-	}
-	if m.again != nil {
-		errs = append(errs, m.again.close())
-	}
-	if m.stack != nil {
-		errs = append(errs, m.stack.Close())
-	}
-	if m.softnet != nil {
-		m.softnet.Close()
-	}
-	if m.listen != nil {
-		errs = append(errs, m.listen.close(), m.tracked.Close(), m.ipsec.Close())
-		m.culprits.Close()
-	}
-	if m.witness != nil {
-		errs = append(errs, m.witness.close())
-	}
-	if m.way != nil {
-		errs = append(errs, m.way.Close())
-	}
-	if m.events != nil {
-		errs = append(errs, m.events.Close())
+	for _, closeSource := range slices.Backward(m.closers) {
+		errs = append(errs, closeSource())
 	}
 	return errors.Join(errs...)
 }

@@ -15,15 +15,15 @@ type LossRate struct {
 	meter.Rate
 }
 
-// LossRates returns the rates of all losses, in the order of their stages. Those with the most
-// packets of a stage are first. The list is never nil, which JSON would show as null.
+// LossRates returns the rates of all losses, ordered by their stages and then by their packets, the
+// largest first. The list is never nil, which JSON would show as null.
 func LossRates(before, now map[Loss]Tally, took time.Duration) []LossRate {
 	rates := []LossRate{}
 	for l, tally := range now {
 		rates = append(rates, LossRate{Loss: l, Rate: meter.NewRate(before[l], tally, took)})
 	}
 	slices.SortFunc(rates, func(a, b LossRate) int {
-		return cmp.Or(cmp.Compare(slices.Index(stages, a.Stage), slices.Index(stages, b.Stage)), cmp.Compare(b.Packets, a.Packets), compareCauses(a.Loss, b.Loss))
+		return cmp.Or(cmp.Compare(slices.Index(Stages, a.Stage), slices.Index(Stages, b.Stage)), cmp.Compare(b.Packets, a.Packets), compareCauses(a.Loss, b.Loss))
 	})
 	return rates
 }
@@ -45,9 +45,8 @@ func TotalRate(i meter.Interval[Counts]) meter.Rate {
 func stageTotals(losses map[Loss]Tally) map[Stage]Tally {
 	totals := make(map[Stage]Tally)
 	for l, tally := range losses {
-		sum := totals[l.Stage]
-		sum.Add(tally)
-		totals[l.Stage] = sum
+		tally.Add(totals[l.Stage])
+		totals[l.Stage] = tally
 	}
 	return totals
 }

@@ -18,37 +18,35 @@ import (
 
 //go:generate go tool bpf2go -target bpfel -type cause -type totals retransmit ../../bpf/retransmit.c
 
-// Retransmits are the segments that TCP sent again, since Open: those whose route leads through the
-// interface, or all of the machine. A segment is counted each time that it is sent again, as the
+// Retransmits are the segments that TCP sent again, since Open: with the route through the counted
+// interface, or on the whole machine. A segment is counted each time that it is sent again, as the
 // kernel does in TcpRetransSegs, except answers to a connection request (SYN-ACK) and, before Linux
-// 6.17, what could not be sent. What the program was not called for, because it already ran on the
-// CPU, is one segment of Unknown each time, although it may have been several.
+// 6.17, segments that could not be sent. If the kernel skipped our program, because it already ran on
+// the CPU, that is counted as one segment of Unknown, although it may have been several.
 type Retransmits struct {
 	Segments uint64
 
-	// Lost has those that were lost here before, in the places whose losses count: at the
-	// interface, or anywhere on the machine.
-	Lost map[Loss]Tally
-
-	Elsewhere uint64 // that were not lost here; maybe not lost at all, but acknowledged late
-	Unknown   uint64 // of which nobody knows: lost before Open, or forgotten since, or not seen
+	Lost      map[Loss]Tally // segments that were lost before where the Meter counts losses
+	Elsewhere uint64         // segments that were not lost here; perhaps only acknowledged late
+	Unknown   uint64         // segments that were lost before Open, whose loss was evicted, or was not seen
 }
 
-// holeProgramOf is programOf for the program that keeps what is lost.
+// holeProgramOf is programOf for the program that stores the lost segments, which are holes in the
+// receiver's data.
 var holeProgramOf = map[string]string{
 	"*sk_buff, *void":                         retransmitProgXdpcapHoleOld,
 	"*sk_buff, *void, skb_drop_reason":        retransmitProgXdpcapHole,
 	"*sk_buff, *void, skb_drop_reason, *sock": retransmitProgXdpcapHoleRx,
 }
 
-// retransmits tells which of the segments that TCP sends again were lost here.
+// retransmits counts the segments that TCP sends again, by whether they were lost here.
 type retransmits struct {
-	stack *stackMeter // whose names it uses
+	stack *stackMeter // has the names of reasons, functions and devices
 	coll  *ebpf.Collection
 	holes *ebpf.Program
 	links []link.Link
 
-	mu     sync.Mutex // of a reading
+	mu     sync.Mutex // guards unseen, from reading the counters until unseen is updated
 	unseen unseenLosses
 }
 
@@ -106,7 +104,7 @@ func (r *retransmits) open(iface *xdp.Interface, o Options) error {
 	return nil
 }
 
-// include adds what was counted before.
+// include adds the counts of an earlier meter.
 func (r *Retransmits) include(former *Retransmits) {
 	r.Segments += former.Segments
 	r.Elsewhere += former.Elsewhere
@@ -117,9 +115,9 @@ func (r *Retransmits) include(former *Retransmits) {
 	}
 }
 
-// read reads all counters. m gives the losses their names.
+// read reads all counters. m converts causes into losses.
 func (r *retransmits) read(m *Meter) (*Retransmits, error) {
-	r.mu.Lock() // a later reading of the counters must not come first to r.unseen
+	r.mu.Lock()
 	defer r.mu.Unlock()
 	counts := &Retransmits{Lost: make(map[Loss]Tally)}
 	raw := make(map[stackCause]uint64)
@@ -166,12 +164,13 @@ func (r *retransmits) read(m *Meter) (*Retransmits, error) {
 	return counts, nil
 }
 
-// addCauses adds the segments that were lost here, by their causes.
-func (r *retransmits) addCauses(m *Meter, counts *Retransmits, raw map[stackCause]uint64, names map[uint64]string) {
+// addCauses adds the segments that were lost here, by their causes. functions are the names of
+// functions by address.
+func (r *retransmits) addCauses(m *Meter, counts *Retransmits, raw map[stackCause]uint64, functions map[uint64]string) {
 	r.stack.mu.Lock() // for the names of devices
 	defer r.stack.mu.Unlock()
 	for key, segments := range raw {
-		l := m.lossOf(r.stack.cause(&key, names))
+		l := m.lossOf(r.stack.cause(&key, functions))
 		if lost.IsAtHook(l.Reason, l.Where) {
 			l.Stage, l.Reason = XDP, xdp.Drop.String()
 		}
@@ -181,17 +180,18 @@ func (r *retransmits) addCauses(m *Meter, counts *Retransmits, raw map[stackCaus
 	}
 }
 
-// unseenLosses are losses that the program was not called for, because it already ran on this CPU.
-// As many of the segments that are sent again in the next minutes may have been lost here.
+// unseenLosses are losses for which the kernel skipped our program, because it already ran on the
+// CPU. As many of the segments that are sent again within two minutes may have been lost here:
+// they are moved from Retransmits.Elsewhere to Unknown.
 type unseenLosses struct {
-	elsewhere, missed uint64 // at the last call
-	open              uint64 // losses for which no segment was found yet
-	since             time.Time
-	moved             uint64
+	elsewhere, missed uint64    // at the last call
+	open              uint64    // losses for which no segment was moved yet
+	since             time.Time // of the last loss
+	moved             uint64    // segments
 }
 
-// among returns how many of these segments may have been lost here. Neither the result nor
-// elsewhere minus the result ever falls.
+// among returns how many of the segments in elsewhere are to be moved, in all. missed is the number
+// of unseen losses. Neither the result nor elsewhere minus the result ever falls.
 func (u *unseenLosses) among(elsewhere, missed uint64, now time.Time) uint64 {
 	if now.Sub(u.since) > 2*time.Minute {
 		u.open = 0

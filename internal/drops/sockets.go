@@ -22,7 +22,8 @@ const (
 	badTx      = "af_xdp: bad tx descriptor"
 )
 
-// socketReasons are those of redirects that fail with an error: net/xdp/xsk.c of Linux 6.1 to 6.18.
+// socketReasons are the reasons of redirects to sockets that fail with an error: net/xdp/xsk.c of
+// Linux 6.1 to 6.18.
 var socketReasons = map[unix.Errno]string{
 	unix.ENOMEM: noFrame, unix.ENOSPC: unfit, unix.ENOBUFS: noRoom, unix.EINVAL: otherQueue,
 }
@@ -40,22 +41,22 @@ func (l *socketLosses) add(o socketLosses) {
 	l.badTx += o.badTx
 }
 
-// lossesOf reads a socket's statistics. A packet that finds the fill ring empty is in rx_dropped as
-// well. A driver that copies nothing may find that ring empty without a packet.
+// lossesOf converts a socket's statistics. A packet that finds the fill ring empty is also counted
+// in rx_dropped. A driver with zero copy may count the ring as empty without a packet.
 func lossesOf(s *netlink.XDPDiagStats) socketLosses {
 	empty := min(s.FillRingEmpty, s.RxDropped)
 	return socketLosses{noFrame: empty, unfit: s.RxDropped - empty, noRoom: s.RxFull, badTx: s.TxInvalid}
 }
 
-// since is how the losses rose. Sockets that share a fill ring share its counter, so that one may
-// have the other's share of rx_dropped.
+// since returns how the losses rose. They may fall: sockets that share a fill ring share the counter
+// of the empty ring, so that one's noFrame and unfit change with the packets of the other.
 func (l socketLosses) since(before socketLosses) socketLosses {
-	return socketLosses{less(l.noFrame, before.noFrame), less(l.unfit, before.unfit), less(l.noRoom, before.noRoom), less(l.badTx, before.badTx)}
+	return socketLosses{minus(l.noFrame, before.noFrame), minus(l.unfit, before.unfit), minus(l.noRoom, before.noRoom), minus(l.badTx, before.badTx)}
 }
 
-// sockets counts what the AF_XDP sockets of the calling thread's network namespace lose, by the
-// kernel's module xsk_diag. Nothing is counted where the kernel does not have it. Its methods may
-// be called concurrently.
+// sockets counts the losses of the AF_XDP sockets in the calling thread's network namespace, by the
+// kernel's module xsk_diag. On a kernel without the module all counts are 0. Its methods may be
+// called concurrently.
 type sockets struct {
 	ifindex uint32 // 0 = all
 
@@ -74,8 +75,8 @@ func openSockets(iface *xdp.Interface) *sockets {
 	return s
 }
 
-// read returns the losses by queue, cumulative since openSockets. What a socket lost after the last
-// read and before it was closed is not in them. The caller owns the result.
+// read returns the losses by queue, cumulative since openSockets. The losses of a closed socket
+// since the last read are missing. The caller owns the result.
 func (s *sockets) read() map[socketQueue]socketLosses {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,11 +84,11 @@ func (s *sockets) read() map[socketQueue]socketLosses {
 	return maps.Clone(s.sums)
 }
 
-// update asks for the sockets' statistics. What a socket lost before the first time does not count.
+// update reads the sockets' statistics. Losses before the first call do not count.
 func (s *sockets) update(first bool) {
 	all, err := netlink.SocketDiagXDP()
 	if err != nil {
-		return // this kernel does not tell, or only a part: the next read tells all
+		return // the kernel lacks the module, or the dump was interrupted: the next one is complete
 	}
 	last := make(map[[2]uint32]socketLosses, len(all))
 	for _, d := range all {
@@ -98,22 +99,22 @@ func (s *sockets) update(first bool) {
 		now := lossesOf(i.Stats)
 		last[d.XDPDiagMsg.Cookie] = now
 		if !first {
-			at := socketQueue{i.Ifindex, i.QueueID}
-			sum := s.sums[at]
+			queue := socketQueue{i.Ifindex, i.QueueID}
+			sum := s.sums[queue]
 			sum.add(now.since(s.last[d.XDPDiagMsg.Cookie]))
-			s.sums[at] = sum
+			s.sums[queue] = sum
 		}
 	}
 	s.last = last
 }
 
-// addSockets adds what sockets lost, by queue where the kernel tells their statistics. The rest of
-// the failed redirects to sockets is told by their errors alone.
+// addSockets adds the losses of sockets by queue, and the failed redirects to sockets that are in no
+// socket's statistics.
 func (r *reading) addSockets(m *Meter, failed map[Loss]uint64) {
-	for at, lost := range m.sockets.read() {
-		l := Loss{Stage: XDP, Where: fmt.Sprintf("queue %d", at.queue)}
+	for q, lost := range m.sockets.read() {
+		l := Loss{Stage: XDP, Where: fmt.Sprintf("queue %d", q.queue)}
 		if m.iface == nil {
-			l.Device = culprit.NameOfLink(int(at.ifindex))
+			l.Device = culprit.NameOfLink(int(q.ifindex))
 		}
 		dropped := lost.noFrame + lost.unfit
 		for reason, n := range map[string]uint64{noFrame: lost.noFrame, unfit: lost.unfit, noRoom: lost.noRoom} {
@@ -122,21 +123,21 @@ func (r *reading) addSockets(m *Meter, failed map[Loss]uint64) {
 		}
 		l.Stage, l.Reason = Egress, badTx
 		r.addUnseen(l, Tally{Packets: lost.badTx})
-		take(failed, l.Device, dropped, noFrame, unfit)
-		take(failed, l.Device, lost.noRoom, noRoom)
+		subtractFailures(failed, l.Device, dropped, noFrame, unfit)
+		subtractFailures(failed, l.Device, lost.noRoom, noRoom)
 	}
 	for l, n := range failed {
 		r.addUnseen(l, Tally{Packets: n})
 	}
 }
 
-// take subtracts n packets from the failed redirects with these reasons: from those at the device,
-// and then from those of former interfaces, because the device's may be among these.
-func take(failed map[Loss]uint64, device string, n uint64, reasons ...string) {
-	for _, at := range []string{device, meter.Gone} {
+// subtractFailures subtracts n packets from the failed redirects with these reasons: first from
+// those at the device, and then from evicted ones, whose device is unknown.
+func subtractFailures(failed map[Loss]uint64, device string, n uint64, reasons ...string) {
+	for _, name := range []string{device, meter.Gone} {
 		for _, reason := range reasons {
 			for l, failures := range failed {
-				if l.Reason == reason && l.Device == at && l.Netns == 0 {
+				if l.Reason == reason && l.Device == name && l.Netns == 0 {
 					part := min(n, failures)
 					failed[l] -= part
 					n -= part

@@ -159,8 +159,8 @@ func TestSocketLosses(t *testing.T) {
 		loss(noFrame, ""): 5, loss(unfit, ""): 6, loss(noRoom, ""): 7, loss(noFrame, "eth1"): 8,
 		loss(noFrame, meter.Gone): 3, loss(noRoom, meter.Gone): 200,
 	}
-	take(failed, "", 9, noFrame, unfit)
-	take(failed, "", 100, noRoom)
+	subtractFailures(failed, "", 9, noFrame, unfit)
+	subtractFailures(failed, "", 100, noRoom)
 	want := map[Loss]uint64{
 		loss(noFrame, ""): 0, loss(unfit, ""): 2, loss(noRoom, ""): 0, loss(noFrame, "eth1"): 8,
 		loss(noFrame, meter.Gone): 3, loss(noRoom, meter.Gone): 107,

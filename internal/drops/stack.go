@@ -20,72 +20,63 @@ import (
 
 //go:generate go tool bpf2go -target bpfel -type cause -type loss stack ../../bpf/drops.c
 
-// A Cause is why and where the network stack throws packets away. Each has its own counter.
+// A Cause is the reason and the place of losses in the network stack. Each has its own counter.
 type Cause struct {
 	// Reason is the kernel's name without its prefix: "NO_SOCKET". "NOT_SPECIFIED" means that the
 	// kernel has no reason for this place in its code; before Linux 5.17 every cause has it.
 	Reason string
 
-	// Location is the kernel function that threw the packets away, or its address where the kernel
-	// hides names.
+	// Location is the kernel function that dropped the packets, or its address if the kernel hides
+	// names.
 	Location string
 
-	// Device is the interface that the packets were lost at, "" where that is unknown, in the
-	// network namespace of this inode number, 0 where that is unknown.
-	Device    string
-	Namespace uint32
+	Device    string // the interface that lost the packets; "" = unknown
+	Namespace uint32 // inode of the device's network namespace; 0 = unknown
+	Kind      lost.Kind
 
-	Kind lost.Kind
-
-	Own bool // the device is the interface that is asked about, whatever its name is by now
-
-	// Elsewhere is true for packets that came in on another interface than the one that is asked
-	// about. It is only known with a filter.
-	Elsewhere bool
-
-	// Unclear packets may be another interface's than the one that is asked about: neither device
-	// nor namespace is known, but only the index of the interface that they came in on.
-	Unclear bool
+	Own       bool // the device is the counted interface, even if that was renamed
+	Elsewhere bool // with a filter: the packets came in on another interface than the counted one
+	Unclear   bool // see Counts.Unclear
 }
 
 // stackCounts is the result of stackMeter.Read. The caller owns it.
 type stackCounts struct {
 	Causes map[Cause]Tally
 
-	// Examples has one of the packets of those causes whose culprit is found by its addresses.
+	// Examples has one packet for each cause whose culprit is found by a packet's addresses.
 	Examples map[Cause]culprit.Flow
 
-	Flows  FlowCounts // of losses; zero unless asked for
-	Missed uint64     // buffers in none of the causes: there were too many causes, or an interrupt came in between
+	Flows  FlowCounts // zero without Options.Flows
+	Missed uint64     // as in Counts, in buffers
 }
 
-// A stackMeter counts the packets that the network stack throws away: between the XDP hook and the
+// A stackMeter counts the packets that the network stack drops: between the XDP hook and the
 // sockets, and on the way out. It attaches to a tracepoint and to no interface.
 type stackMeter struct {
-	ifindex uint32 // of the interface, 0 = all
-	netns   uint32 // inode of the thread's network namespace at openStack
-	here    bool   // of the network namespace, with an interface or all
-	coll    *ebpf.Collection
-	program *ebpf.Program
-	link    link.Link
-	began   time.Time
-	reasons lost.Reasons
-	symbols *lost.Symbols
-	close   func() error // of the symbols; nil = they are the caller's
-	flows   meter.FlowTable
+	ifindex      uint32 // of the interface, 0 = all
+	netns        uint32 // inode of the thread's network namespace at openStack
+	inNamespace  bool   // only of the network namespace: of an interface or of all
+	coll         *ebpf.Collection
+	program      *ebpf.Program
+	link         link.Link
+	began        time.Time
+	reasons      lost.Reasons
+	symbols      *lost.Symbols
+	closeSymbols func() error // nil = they are the caller's
+	flows        meter.FlowTable
 
-	mu     sync.Mutex // guards the fields below, and the table from a look until the removal of entries
+	mu     sync.Mutex // guards the fields below, and the table while entries are evicted
 	aging  meter.Aging[stackCause]
-	former map[stackCause]Tally // of entries that were removed, without interfaces
+	former map[stackCause]Tally // of evicted entries, without interfaces
 	names  deviceNames
 }
 
 // keptCauses is how many causes keep their entry however quiet they are. The table has room for
-// eight times as many, so that those of the last minute always fit.
+// eight times as many, for the causes of the last minute.
 const keptCauses = 1024
 
-// programOf has the program that reads each list of arguments which the tracepoint has had, as
-// support.TracepointArguments writes it.
+// programOf has a program for each list of arguments that the tracepoint has in a kernel version,
+// as support.TracepointArguments writes it.
 var programOf = map[string]string{
 	"*sk_buff, *void":                         stackProgXdpcapLostOld, // before Linux 5.17
 	"*sk_buff, *void, skb_drop_reason":        stackProgXdpcapLost,
@@ -93,15 +84,15 @@ var programOf = map[string]string{
 }
 
 // openStack begins to count on one interface or, if it is nil, on all of the machine or of the
-// network namespace. To one interface belong packets that came in through it, that were lost at it,
-// or that were lost at a device above it such as a VLAN, a bond or a bridge. It needs CAP_BPF and
+// network namespace. The packets of one interface are those that came in through it, and those that
+// were lost at it or at a device above it, such as a VLAN, a bond or a bridge. It needs CAP_BPF and
 // CAP_PERFMON, a kernel with BTF, and CAP_SYSLOG for the names of functions.
 func openStack(iface *xdp.Interface, o Options) (*stackMeter, error) {
 	s := &stackMeter{aging: meter.Aging[stackCause]{Keep: keptCauses}, former: make(map[stackCause]Tally)}
 	if iface != nil {
 		s.ifindex = uint32(iface.Index)
 	}
-	s.here = iface != nil || o.Namespace
+	s.inNamespace = iface != nil || o.Namespace
 	var err error
 	if s.netns, err = xdp.NetnsInode(); err != nil {
 		return nil, err
@@ -125,7 +116,7 @@ func (s *stackMeter) open(iface *xdp.Interface, o Options) (err error) {
 		if s.symbols, err = lost.OpenSymbols(); err != nil {
 			return err
 		}
-		s.close = s.symbols.Close
+		s.closeSymbols = s.symbols.Close
 	}
 	name, err := programFor(kernel, programOf)
 	if err != nil {
@@ -143,7 +134,7 @@ func (s *stackMeter) open(iface *xdp.Interface, o Options) (err error) {
 		return err
 	}
 	if o.Flows {
-		if err := s.describeFlows(spec, o.flowBuckets); err != nil {
+		if err := s.enableFlows(spec, o.flowBuckets); err != nil {
 			return err
 		}
 	}
@@ -166,8 +157,8 @@ func (s *stackMeter) open(iface *xdp.Interface, o Options) (err error) {
 	return nil
 }
 
-// restrict lets programs count at an interface or, if it is nil, in the network namespace or on the
-// machine.
+// restrict restricts programs to an interface or, if it is nil, to the network namespace if the
+// options request that.
 func (o Options) restrict(iface *xdp.Interface, spec *ebpf.CollectionSpec) error {
 	switch {
 	case iface != nil:
@@ -199,23 +190,23 @@ func (s *stackMeter) Read() (stackCounts, error) {
 	counts := stackCounts{Causes: make(map[Cause]Tally), Examples: make(map[Cause]culprit.Flow), Flows: FlowCounts{reasons: s.reasons}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// The flows come first: the program counts a packet by its cause before it counts its flow, so
-	// the flows never have more packets than the causes.
+	// The program counts a packet by its cause before it counts its flow. So the flows are read
+	// first: they never have more packets than the causes.
 	var err error
 	if counts.Flows.FlowCounts, err = s.flows.Read(); err != nil {
 		return stackCounts{}, fmt.Errorf("read the flows of lost packets: %w", err)
 	}
 	var key stackCause
-	var slots []stackLoss
+	var perCPU []Tally
 	raw := maps.Clone(s.former)
 	all := s.coll.Maps[stackMapCauses].Iterate()
-	for all.Next(&key, &slots) {
-		raw[key] = sumOf(slots)
+	for all.Next(&key, &perCPU) {
+		raw[key] = meter.Sum(perCPU)
 	}
 	if err := all.Err(); err != nil {
 		return stackCounts{}, fmt.Errorf("read the counters of lost packets: %w", err)
 	}
-	s.names.note(raw)
+	s.names.update(raw)
 	locations := make([]uint64, 0, len(raw))
 	for key := range raw {
 		locations = append(locations, key.Location)
@@ -238,33 +229,26 @@ func (s *stackMeter) Read() (stackCounts, error) {
 	return counts, err
 }
 
-func sumOf(slots []stackLoss) (sum Tally) {
-	for _, t := range slots {
-		sum.Add(Tally{Packets: t.Packets, Bytes: t.Bytes})
-	}
-	return sum
-}
-
-// forget makes room in the table of causes, which name interfaces: those of containers come and go.
-// Nothing is subtracted: what a removed cause has counted is added to a cause with the same reason
-// and function, and without an interface. A packet that comes at this very moment, the first in a
-// minute, may not be counted.
-func (s *stackMeter) forget(now time.Time) error {
+// evictQuiet evicts causes from the table, because they name interfaces, and containers create ever
+// new ones. The packets of an evicted cause are added to a cause with the same reason and function,
+// but without an interface. A packet that arrives between the program's look-up of its entry and
+// the eviction of this entry is not counted; it would be the first in a minute.
+func (s *stackMeter) evictQuiet(now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := meter.Forget(&s.aging, now, s.coll.Maps[stackMapCauses], ebpf.MustPossibleCPU(),
-		func(c stackCause, slots []stackLoss) (uint64, bool) {
-			return sumOf(slots).Packets, c.At.Ifindex == 0 || c.At.Ifindex != s.ifindex
+	err := meter.EvictQuiet(&s.aging, now, s.coll.Maps[stackMapCauses], ebpf.MustPossibleCPU(),
+		func(c stackCause, perCPU []Tally) (n uint64, mayEvict bool) {
+			return meter.Sum(perCPU).Packets, c.At.Ifindex == 0 || c.At.Ifindex != s.ifindex
 		},
-		func(c stackCause, slots []stackLoss) {
-			if !s.here {
+		func(c stackCause, perCPU []Tally) {
+			if !s.inNamespace {
 				c.At.Netns = 0
 			}
 			c.At.Ifindex, c.At.Name = 0, [len(c.At.Name)]int8{}
 			for i := range meter.Gone {
 				c.At.Name[i] = int8(meter.Gone[i])
 			}
-			sum := sumOf(slots)
+			sum := meter.Sum(perCPU)
 			sum.Add(s.former[c])
 			s.former[c] = sum
 		})
@@ -277,26 +261,29 @@ func (s *stackMeter) forget(now time.Time) error {
 // cameElsewhere is CAME_ELSEWHERE in bpf/drops.c.
 const cameElsewhere = 1 << 31
 
-// cause gives a counter's key its names.
-func (s *stackMeter) cause(key *stackCause, names map[uint64]string) Cause {
-	c := Cause{Reason: reasonName(s.reasons, lost.Reason(key.Reason)), Namespace: key.At.Netns, Device: meter.Text(key.At.Name[:]), Kind: lost.Kind(key.Kind &^ cameElsewhere), Elsewhere: key.Kind&cameElsewhere != 0}
-	if latest, ok := s.names.latest[deviceOf(key)]; ok {
-		c.Device = latest
+// cause converts the key of a counter. functions are the names of functions by address.
+func (s *stackMeter) cause(key *stackCause, functions map[uint64]string) Cause {
+	location, ok := functions[key.Location]
+	if !ok {
+		location = fmt.Sprintf("%#x", key.Location)
 	}
-	c.Unclear, c.Own = s.isUnclear(key), s.ifindex != 0 && deviceOf(key) == device{s.netns, s.ifindex}
-	var ok bool
-	if c.Location, ok = names[key.Location]; !ok {
-		c.Location = fmt.Sprintf("%#x", key.Location)
+	name, ok := s.names.latest[deviceOf(key)]
+	if !ok {
+		name = meter.Text(key.At.Name[:])
 	}
-	return c
+	return Cause{
+		Reason:    reasonName(s.reasons, lost.Reason(key.Reason)),
+		Location:  location,
+		Device:    name,
+		Namespace: key.At.Netns,
+		Kind:      lost.Kind(key.Kind &^ cameElsewhere),
+		Own:       s.ifindex != 0 && deviceOf(key) == device{s.netns, s.ifindex},
+		Elsewhere: key.Kind&cameElsewhere != 0,
+		Unclear:   s.inNamespace && key.At.Netns == 0, // the program counts no flows of these packets
+	}
 }
 
-// isUnclear tells of Cause.Unclear. The program counts no flows of these packets.
-func (s *stackMeter) isUnclear(key *stackCause) bool {
-	return s.here && key.At.Netns == 0
-}
-
-// reasonName names a reason as Cause does.
+// reasonName returns the name of a reason as in Cause.
 func reasonName(names lost.Reasons, r lost.Reason) string {
 	if r == 0 {
 		return "NOT_SPECIFIED"
@@ -310,8 +297,8 @@ func (s *stackMeter) missed() (n uint64, err error) {
 	if err := s.coll.Maps[stackMapMissed].Lookup(uint32(0), &full); err != nil {
 		return 0, fmt.Errorf("read how many lost packets were not counted: %w", err)
 	}
-	for _, more := range full {
-		n += more
+	for _, buffers := range full {
+		n += buffers
 	}
 	info, err := s.program.Stats()
 	if err != nil {
@@ -330,8 +317,8 @@ func (s *stackMeter) Close() error {
 	if s.coll != nil {
 		s.coll.Close()
 	}
-	if s.close != nil {
-		errs = append(errs, s.close())
+	if s.closeSymbols != nil {
+		errs = append(errs, s.closeSymbols())
 	}
 	return errors.Join(errs...)
 }

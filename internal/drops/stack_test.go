@@ -330,7 +330,7 @@ func TestStackForgets(t *testing.T) {
 	want := Tally{Packets: 2 * entries, Bytes: 100 * entries}
 	start := time.Now()
 	for i, after := range []time.Duration{0, 30 * time.Second, 2 * time.Minute, 4 * time.Minute} {
-		n.must(s.forget(start.Add(after)))
+		n.must(s.evictQuiet(start.Add(after)))
 		total, former := sum()
 		if total != want || (former > 0) != (i >= 2) || former > 3 {
 			t.Errorf("after %v: %+v in all, %d causes of former interfaces", after, total, former)

@@ -10,9 +10,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Visible tells for each stage whether a Meter sees its losses here, and why not. The reason of a
-// yes says by what it sees them, or what is missing. The keys are card, xdp, stack (with sockets),
-// af_xdp and egress. r is of the interface, or of the whole machine. Nothing is attached.
+// Visible checks for each stage whether a Meter can count its losses here. The reason of a yes is
+// the means, or a part that is missing. The keys are card, xdp, stack (with sockets), af_xdp and
+// egress. r is of the interface, or of the whole machine. It attaches no program.
 func Visible(r *support.Report) support.Checks {
 	var queues map[uint32]lost.QueueDrops
 	if r.Interface != nil {
@@ -24,7 +24,7 @@ func Visible(r *support.Report) support.Checks {
 		{}, visibleSockets(), {},
 	}
 	checks[2], checks[4] = visibleStack()
-	// All counting begins at tracepoints, so without them no stage is seen.
+	// A Meter cannot be opened without the xdp tracepoints, so without them no stage is visible.
 	tracepoints := r.Features.Get(support.FeatureMonitor)
 	for i, key := range []string{"card", "xdp", "stack", "af_xdp", "egress"} {
 		if tracepoints.Answer != support.Yes {
@@ -48,7 +48,6 @@ func visibleCard(iface *support.Interface, queues map[uint32]lost.QueueDrops) su
 }
 
 func visibleHook(iface *support.Interface, tracing support.Check) support.Check {
-	const without = "failures only, since no program can be traced: "
 	switch {
 	case tracing.Answer == support.Yes:
 		return support.Check{Answer: support.Yes, Reason: "at the program's exit"}
@@ -57,11 +56,11 @@ func visibleHook(iface *support.Interface, tracing support.Check) support.Check 
 	case iface != nil && driverKinds[iface.Driver].xdpDrops != "":
 		return support.Check{Answer: support.Yes, Reason: "by the driver's counters"}
 	}
-	tracing.Reason = without + tracing.Reason
+	tracing.Reason = "failures only, since no program can be traced: " + tracing.Reason
 	return tracing
 }
 
-// visibleSockets tells by what the losses of AF_XDP sockets are seen.
+// visibleSockets checks the losses of AF_XDP sockets.
 func visibleSockets() support.Check {
 	c := support.Check{Answer: support.Yes, Reason: "by their statistics, per queue"}
 	if _, err := netlink.SocketDiagXDP(); err != nil {
@@ -70,8 +69,7 @@ func visibleSockets() support.Check {
 	return c
 }
 
-// visibleStack looks at what the kernel tells of packets that the stack and the queues on the way
-// out throw away.
+// visibleStack checks the losses in the stack and in the queues on the way out.
 func visibleStack() (stack, egress support.Check) {
 	types := xdp.KernelTypes()
 	kernel, err := types.Kernel()
@@ -89,7 +87,8 @@ func visibleStack() (stack, egress support.Check) {
 	return seenBy(names, lost.SymbolsHidden())
 }
 
-// seenBy is visibleStack for a kernel with these reasons.
+// seenBy is visibleStack for a kernel with these reasons. hidden means that it hides the names of
+// its functions.
 func seenBy(names lost.Reasons, hidden bool) (stack, egress support.Check) {
 	stack = support.Check{Answer: support.Yes, Reason: "by reason and function"}
 	switch {
@@ -97,7 +96,7 @@ func seenBy(names lost.Reasons, hidden bool) (stack, egress support.Check) {
 		stack.Reason = "by function; the kernel gives reasons since 5.17"
 	case hidden:
 		stack.Reason = "by reason; the kernel hides the names of functions"
-		stack.Remedy = namesTake
+		stack.Remedy = namesRemedy
 	}
 	egress = support.Check{Answer: support.No, Reason: "counted with the stack's: the kernel tells queues apart since 5.18"}
 	for _, name := range names {
@@ -108,13 +107,13 @@ func seenBy(names lost.Reasons, hidden bool) (stack, egress support.Check) {
 	return stack, egress
 }
 
-// namesTake is what it takes to read the names of functions.
-const namesTake = "it takes CAP_SYSLOG, and kernel.kptr_restrict of at most 1"
+// namesRemedy is the remedy if the kernel hides the names of functions.
+const namesRemedy = "it takes CAP_SYSLOG, and kernel.kptr_restrict of at most 1"
 
-// Notice returns what a user should know of all losses; "" = nothing.
+// Notice returns a notice about the table of losses; "" = no notice.
 func Notice() string {
 	if lost.SymbolsHidden() {
-		return "the kernel hides the names of its functions, so WHERE has addresses: " + namesTake
+		return "the kernel hides the names of its functions, so WHERE has addresses: " + namesRemedy
 	}
 	return ""
 }

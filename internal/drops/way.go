@@ -10,23 +10,23 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Way has the packets that a filter takes at each stage of their way from the card to a socket.
+// A Way counts the packets that match a filter at each stage of their way from the card to a socket.
 // Counts are cumulative. A buffer of GSO or GRO counts its segments, except in XDP's generic mode.
 type Way struct {
 	Stops []Stop   // Card, XDP if a program runs or ran there, Stack, Socket
-	Notes []string // what is not counted, and why
+	Notes []string // the counts that are missing, and why
 }
 
-// A Stop is a stage on the way. What came there and is neither lost nor elsewhere came to the next
-// one, or into a socket's queue.
+// A Stop is a stage on the way. Of the packets that came there, those in neither Losses nor
+// Elsewhere went on to the next stage, or into a socket's queue.
 type Stop struct {
 	Stage     Stage
 	Came      *Tally         // nil = not counted
-	Losses    map[Loss]Tally // of what came; nil = not counted
-	Elsewhere *Tally         // went another way: forwarded, bridged, answered by the kernel, redirected; nil = not counted
+	Losses    map[Loss]Tally // nil = not counted
+	Elsewhere *Tally         // packets forwarded, bridged, redirected, or answered by the kernel; nil = not counted
 }
 
-// CountedStops are those at which what comes is counted. A nil Way has none.
+// CountedStops returns the stops whose Came is counted; none if w is nil.
 func (w *Way) CountedStops() (all []Stop) {
 	if w == nil {
 		return nil
@@ -34,7 +34,7 @@ func (w *Way) CountedStops() (all []Stop) {
 	return slices.DeleteFunc(slices.Clone(w.Stops), func(s Stop) bool { return s.Came == nil })
 }
 
-// Lost is the sum of the losses.
+// Lost returns the sum of the losses.
 func (s *Stop) Lost() (sum Tally) {
 	for _, tally := range s.Losses {
 		sum.Add(tally)
@@ -42,13 +42,13 @@ func (s *Stop) Lost() (sum Tally) {
 	return sum
 }
 
-// include adds what came and was lost before, at the stages that both have, or the other alone.
+// include adds the counts of an earlier meter, which may have a stage that w does not have.
 func (w *Way) include(former *Way) {
-	for at, before := range former.Stops {
+	for position, before := range former.Stops {
 		i := slices.IndexFunc(w.Stops, func(s Stop) bool { return s.Stage == before.Stage })
 		if i < 0 {
 			before.Losses = maps.Clone(before.Losses)
-			w.Stops = slices.Insert(w.Stops, at, before) // the stages are in the same order in both
+			w.Stops = slices.Insert(w.Stops, position, before) // the stages are in the same order in both
 			continue
 		}
 		now := &w.Stops[i]
@@ -73,18 +73,20 @@ func sumOfKnown(a, b *Tally) *Tally {
 	return &sum
 }
 
-// A filteredReading has what is only read with a filter.
+// A filteredReading has the counts that are only read with a filter.
 type filteredReading struct {
 	came     wayCounts
-	received map[Loss]Tally // losses of the stack and of sockets, of what the interface received
-	atHook   Tally          // thrown away after the XDP hook, in generic mode and by drivers such as veth
+	received map[Loss]Tally // losses of packets that the interface received, in the stack and at sockets
+	atHook   Tally          // packets freed after the XDP hook, in generic mode and by drivers such as veth
 }
 
-// openWay begins to count on the way. The losses until then are not of packets that came.
+// openWay begins to count the packets on their way. m.before has the earlier losses, whose packets
+// are not counted as come.
 func (m *Meter) openWay(filter *filter.Program) (err error) {
 	if m.way, err = openWayMeter(*m.iface, filter); err != nil {
 		return err
 	}
+	m.onClose(m.way.Close)
 	stack, err := m.stack.Read()
 	if err != nil {
 		return err
@@ -96,8 +98,8 @@ func (m *Meter) openWay(filter *filter.Program) (err error) {
 	return nil
 }
 
-// since takes away an earlier reading.
-func (f *filteredReading) since(before *filteredReading) {
+// subtract subtracts the losses of an earlier reading.
+func (f *filteredReading) subtract(before *filteredReading) {
 	f.atHook.Subtract(before.atHook)
 	for l, tally := range f.received {
 		tally.Subtract(before.received[l])
@@ -107,27 +109,26 @@ func (f *filteredReading) since(before *filteredReading) {
 	}
 }
 
-// passed is what came to the stack; 0 without a filter.
-func (r *reading) passed() (came Tally) {
-	if r.filtered != nil {
-		came = r.filtered.came.Stack
+// passed returns the packets that came to the stack; 0 without a filter.
+func (r *reading) passed() Tally {
+	if r.filtered == nil {
+		return Tally{}
 	}
-	return came
+	return r.filtered.came.Stack
 }
 
-// addUnseen adds packets that no program of ours has seen.
+// addUnseen adds packets that no program of ours has seen, so that no filter was applied to them.
 func (r *reading) addUnseen(l Loss, tally Tally) {
 	to := r.Losses
 	if r.filtered != nil {
 		to = r.Unfiltered
 	}
-	r.add(to, l, tally)
+	addTo(to, l, tally)
 }
 
-// addWay puts what was counted together, and adds what a traced program lost besides what it
-// dropped.
+// addWay sets r.Way. It also adds the aborted packets of a traced program to the losses.
 func (r *reading) addWay(m *Meter, h hookReading) {
-	r.filtered.since(m.before)
+	r.filtered.subtract(m.before)
 	atXDP := make(map[Loss]Tally)
 	stack := Stop{Stage: Stack, Came: &r.filtered.came.Stack, Losses: make(map[Loss]Tally)}
 	socket := Stop{Stage: Socket, Came: &r.filtered.came.Socket, Losses: make(map[Loss]Tally)}
@@ -146,12 +147,11 @@ func (r *reading) addWay(m *Meter, h hookReading) {
 	if stageTotals(r.Unfiltered)[Card].Packets == 0 {
 		card.Losses = make(map[Loss]Tally) // no packet was lost, so none that matches
 	}
-	if h.runs == "" {
-		w.Stops = append(w.Stops, card)
-	} else {
-		w.Stops = append(w.Stops, card, r.xdpStop(m, h, atXDP, w))
+	w.Stops = append(w.Stops, card)
+	if h.program != "" {
+		w.Stops = append(w.Stops, r.xdpStop(m, h, atXDP, w))
 	}
-	if err := m.way.NoSocket(); err != nil {
+	if err := m.way.noSocket; err != nil {
 		socket.Came = nil
 		w.Notes = append(w.Notes, "what comes to sockets is not counted: "+err.Error())
 	} else {
@@ -163,13 +163,13 @@ func (r *reading) addWay(m *Meter, h hookReading) {
 	r.Way = w
 }
 
-// xdpStop is the stage of the XDP program. lost are packets that were lost right after it.
+// xdpStop returns the stop of the XDP program. lost has the packets that were lost right after it.
 func (r *reading) xdpStop(m *Meter, h hookReading, lost map[Loss]Tally, w *Way) Stop {
 	s := Stop{Stage: XDP, Losses: lost}
 	dropped := h.dropped
 	dropped.Subtract(m.before.atHook)
 	if dropped.Packets > 0 {
-		lost[Loss{Stage: XDP, Reason: xdp.Drop.String(), Where: h.runs}] = dropped
+		lost[Loss{Stage: XDP, Reason: xdp.Drop.String(), Where: h.program}] = dropped
 	}
 	if h.traced == nil {
 		if h.refused != nil {
@@ -183,10 +183,10 @@ func (r *reading) xdpStop(m *Meter, h hookReading, lost map[Loss]Tally, w *Way) 
 	came, elsewhere := h.before, Tally{}
 	came.Add(h.traced.Sum())
 	for _, v := range []xdp.Verdict{xdp.Aborted, xdp.UnknownVerdict} {
-		l := Loss{Stage: XDP, Reason: v.SlotName(), Where: h.runs}
+		l := Loss{Stage: XDP, Reason: v.SlotName(), Where: h.program}
 		if tally := h.traced[v.Slot()]; tally.Packets > 0 {
 			lost[l] = tally
-			r.add(r.Losses, l, tally)
+			addTo(r.Losses, l, tally)
 		}
 	}
 	for _, v := range []xdp.Verdict{xdp.Tx, xdp.Redirect} {
@@ -196,12 +196,13 @@ func (r *reading) xdpStop(m *Meter, h hookReading, lost map[Loss]Tally, w *Way) 
 	return s
 }
 
-// isAtSocket reports whether packets are lost after they are counted as come to a socket. TCP
-// checks some things before; UDP checks sums when the packet is read.
+// isAtSocket reports whether packets are lost after they are counted as come to a socket. TCP's
+// checks of sums and signatures in tcp_v?_rcv come before that; UDP's check of the sum, in the
+// functions that read a packet, comes after it.
 func isAtSocket(l Loss) bool {
 	if l.Stage != Socket {
 		return strings.HasSuffix(l.Where, "_recvmsg") || strings.HasSuffix(l.Where, "first_packet_length")
 	}
-	isFirst := strings.HasPrefix(l.Reason, "TCP_CSUM") || strings.HasPrefix(l.Reason, "TCP_MD5") || strings.HasPrefix(l.Reason, "TCP_AO")
-	return !isFirst || l.Where != "tcp_v4_rcv" && l.Where != "tcp_v6_rcv"
+	isEarlyCheck := strings.HasPrefix(l.Reason, "TCP_CSUM") || strings.HasPrefix(l.Reason, "TCP_MD5") || strings.HasPrefix(l.Reason, "TCP_AO")
+	return !isEarlyCheck || l.Where != "tcp_v4_rcv" && l.Where != "tcp_v6_rcv"
 }

@@ -17,27 +17,27 @@ import (
 //go:generate go tool bpf2go -target bpfel -type tally -type point way ../../bpf/way.c
 
 // A wayMeter counts the packets of an interface at two points of their way to a socket: where the
-// interface hands them to the network stack, and where that hands them to a socket. With the losses
-// in between this shows where packets remain. Its methods may be called concurrently, except Close.
+// interface hands them to the network stack, and where the stack hands them to a socket. Its methods
+// may be called concurrently, except Close.
 type wayMeter struct {
 	came     *ebpf.Map
 	stack    *attach.Attachment
-	socket   *attach.Attachment // nil: unknown, see NoSocket
-	noSocket error
-	before   wayCounts // what was counted before both programs were attached
+	socket   *attach.Attachment // nil: not counted, see noSocket
+	noSocket error              // why packets are not counted at sockets; nil = they are
+	before   wayCounts          // packets that were counted before both programs were attached
 }
 
 // wayCounts are cumulative since the end of openWayMeter. A buffer of GSO or GRO counts its
 // segments.
 type wayCounts struct {
-	Stack  meter.Tally // that came to the stack: at tc ingress, after XDP and before all else
-	Socket meter.Tally // that came to a socket of the interface's network namespace, before its queue
+	Stack  meter.Tally // packets that came to the stack: at tc ingress, right after XDP
+	Socket meter.Tally // packets that came to a socket of the interface's network namespace, before its queue
 }
 
-// openWayMeter begins to count the packets that a filter for Ethernet takes; nil = all. It attaches
-// a program at tc ingress of the interface, which passes all packets on, and none at its XDP hook.
-// Another one sees what all sockets of the machine receive. It is no error if the kernel refuses
-// the second one: see NoSocket.
+// openWayMeter begins to count the packets that match a filter for Ethernet; nil = all. It attaches
+// a program at tc ingress of the interface, which passes all packets on, and one that sees the
+// packets of all sockets of the machine. If the kernel refuses the second one, that is no error: see
+// noSocket.
 func openWayMeter(ifi xdp.Interface, filter *filter.Program) (m *wayMeter, err error) {
 	if ifi, err = xdp.EthernetInterface(ifi.Name); err != nil {
 		return nil, err
@@ -63,58 +63,40 @@ func (m *wayMeter) open(ifi xdp.Interface, filter *filter.Program) error {
 	if m.came, err = ebpf.NewMap(spec.Maps[wayMapCame]); err != nil {
 		return fmt.Errorf("create a map of counters: %w", err)
 	}
-	m.stack, err = m.attach(spec, wayProgXdpcapAtStack, func(p *ebpf.Program) (*attach.Attachment, error) {
-		return attach.TC(ifi, p, tc.Ingress)
-	})
+	load := func(name string) (*ebpf.Program, error) {
+		p, err := meter.LoadProgram(spec, name, map[string]*ebpf.Map{wayMapCame: m.came})
+		if err != nil {
+			return nil, support.ExplainLoad("load the program "+name, err)
+		}
+		return p, nil
+	}
+	atStack, err := load(wayProgXdpcapAtStack)
 	if err != nil {
 		return err
 	}
-	m.socket, m.noSocket = m.attach(spec, wayProgXdpcapAtSock, func(p *ebpf.Program) (*attach.Attachment, error) {
-		return attach.Sockets(ifi, p)
-	})
+	defer atStack.Close() // the kernel keeps an attached program
+	if m.stack, err = attach.TC(ifi, atStack, tc.Ingress); err != nil {
+		return err
+	}
+	var atSocket *ebpf.Program
+	if atSocket, m.noSocket = load(wayProgXdpcapAtSock); m.noSocket == nil {
+		defer atSocket.Close()
+		m.socket, m.noSocket = attach.Sockets(ifi, atSocket)
+	}
 	m.before, err = m.Read()
 	return err
 }
 
-// attach loads one program, with the map of counters, and attaches it.
-func (m *wayMeter) attach(spec *ebpf.CollectionSpec, name string, attach func(*ebpf.Program) (*attach.Attachment, error)) (*attach.Attachment, error) {
-	only := spec.Copy()
-	only.Programs = map[string]*ebpf.ProgramSpec{name: only.Programs[name]}
-	if err := xdp.Alone(only.Programs[name]); err != nil {
-		return nil, err
-	}
-	coll, err := ebpf.NewCollectionWithOptions(only, ebpf.CollectionOptions{
-		MapReplacements: map[string]*ebpf.Map{wayMapCame: m.came}, Cache: xdp.KernelTypes(),
-	})
-	if err != nil {
-		return nil, support.ExplainLoad("load the program "+name, err)
-	}
-	defer coll.Close() // the kernel keeps an attached program
-	return attach(coll.Programs[name])
-}
-
-// NoSocket returns why packets are not counted at sockets; nil = they are.
-func (m *wayMeter) NoSocket() error { return m.noSocket }
-
 // Read returns the counters.
 func (m *wayMeter) Read() (wayCounts, error) {
-	slots, err := meter.ReadArray[wayTally](m.came)
+	points, err := meter.ReadArray[meter.Tally](m.came)
 	if err != nil {
 		return wayCounts{}, fmt.Errorf("read how many packets came: %w", err)
 	}
-	var sums [wayPointPOINTS]meter.Tally
-	for point, perCPU := range slots {
-		for _, t := range perCPU {
-			sums[point].Add(meter.Tally{Packets: t.Packets, Bytes: t.Bytes})
-		}
-	}
-	return wayCounts{Stack: sums[wayPointAT_STACK], Socket: sums[wayPointAT_SOCKET]}.since(m.before), nil
-}
-
-func (c wayCounts) since(before wayCounts) wayCounts {
-	c.Stack.Subtract(before.Stack)
-	c.Socket.Subtract(before.Socket)
-	return c
+	c := wayCounts{Stack: meter.Sum(points[wayPointAT_STACK]), Socket: meter.Sum(points[wayPointAT_SOCKET])}
+	c.Stack.Subtract(m.before.Stack)
+	c.Socket.Subtract(m.before.Socket)
+	return c, nil
 }
 
 // Check returns why packets are not counted any more at the stack; nil = they are.

@@ -11,12 +11,12 @@ import (
 // was opened.
 type witness struct {
 	files []lost.CounterFile
-	stack *stackMeter // of all interfaces, if the meter's own is of one
+	stack *stackMeter // of all interfaces; nil: Meter.stack is
 
-	before, after lost.Counters // before and after counting began
+	before, after lost.Counters // shortly before and after the Meter began to count
 }
 
-// openWitness reads the counters before anything is counted.
+// openWitness reads the counters before the Meter begins to count.
 func openWitness() (w *witness, err error) {
 	w = new(witness)
 	for _, name := range lost.CounterFiles {
@@ -28,12 +28,12 @@ func openWitness() (w *witness, err error) {
 	return w, nil
 }
 
-// begin reads the counters when everything is counted.
+// begin reads the counters again when the Meter counts all losses.
 func (w *witness) begin(m *Meter) (err error) {
 	if len(m.stack.reasons) == 0 {
 		return errors.New("this kernel gives no reasons for losses, so they cannot be compared with its counters: it takes Linux 5.17")
 	}
-	if m.iface != nil || m.here {
+	if m.iface != nil || m.inNamespace {
 		if w.stack, err = openStack(nil, Options{symbols: m.stack.symbols}); err != nil {
 			return err
 		}
@@ -50,7 +50,8 @@ func (w *witness) read() (lost.Counters, error) {
 	return all, all.AddDevices()
 }
 
-// compare compares with the losses of a reading. before are the counters before the reading.
+// compare compares the counters with the losses of a reading. before has the counters before the
+// reading.
 func (w *witness) compare(m *Meter, r *reading, before lost.Counters) (*Remainder, error) {
 	causes := r.causes
 	if w.stack != nil {
@@ -81,11 +82,11 @@ func (w *witness) compare(m *Meter, r *reading, before lost.Counters) (*Remainde
 	for l, packets := range r.listeners {
 		losses[knownLoss{l, true}] += packets
 	}
-	others := maps.Clone(r.Losses)
-	maps.DeleteFunc(others, func(l Loss, _ Tally) bool { // of the stack
+	outsideStack := maps.Clone(r.Losses)
+	maps.DeleteFunc(outsideStack, func(l Loss, _ Tally) bool {
 		return l.Stage != Card && l.Stage != XDP && l.Reason != "tx_errors" && l.Reason != badTx
 	})
-	add(others, false)
+	add(outsideStack, false)
 	remainder := compare(before.Since(w.after), now.Since(w.before), losses)
 	return &remainder, nil
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Counters are the kernel's own, by name: as `nstat -a` names them, "TcpExtListenDrops", and those
-// of conntrack and of devices as "conntrack drop", "eth0 tx_dropped" and "eth0 qdisc_drops".
+// Counters are the kernel's own, by name: as `nstat -a` names them, such as "TcpExtListenDrops".
+// Others are "conntrack drop", "softnet full", "eth0 tx_dropped" and "eth0 qdisc_drops".
 type Counters map[string]uint64
 
-// Since is how the counters rose. A counter that did not is omitted.
+// Since returns by how much the counters rose, without counters that did not.
 func (c Counters) Since(before Counters) Counters {
 	rose := make(Counters)
 	for name, now := range c {
@@ -27,25 +27,26 @@ func (c Counters) Since(before Counters) Counters {
 	return rose
 }
 
-// The files with the counters of a network namespace, below /proc/net. The kernel has those of SCTP
-// and conntrack only while these modules are loaded.
+// The files with the counters of a network namespace, below /proc/net, and one for the whole
+// machine. The kernel has those of SCTP and conntrack only while these modules are loaded.
 const (
-	OfIP        = "snmp" // and of TCP, UDP and ICMP, as far as the MIBs of SNMP have them
+	OfIP        = "snmp" // and those of TCP, UDP and ICMP that are in SNMP's MIBs
 	OfTCP       = "netstat"
 	OfIPsec     = "xfrm_stat"
 	OfConntrack = "stat/nf_conntrack"
+	OfSoftnet   = "softnet_stat" // of the whole machine: each CPU's queue of received packets
 )
 
-// Files are all of them.
+// CounterFiles are all files with the counters of a network namespace.
 var CounterFiles = []string{OfIP, "snmp6", OfTCP, OfIPsec, "sctp/snmp", OfConntrack}
 
 // A CounterFile has counters of the network namespace in which it was opened. Reading it takes no
-// rights. Its methods may be called concurrently, except Close.
+// privileges. Its methods may be called concurrently, except Close.
 type CounterFile struct {
 	file  io.ReaderAt
 	first Counters // when it was opened
 
-	mu *sync.Mutex // one reader at a time: the kernel writes the file anew for another one
+	mu *sync.Mutex // guards file: the kernel generates its text anew for each reader
 }
 
 // OpenCounters opens a file of the calling thread's network namespace. If the kernel lacks the
@@ -59,7 +60,7 @@ func OpenCounters(name string) CounterFile {
 	return f
 }
 
-// Read adds the counters as they are now.
+// Read adds the current counters to all.
 func (f CounterFile) Read(all Counters) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,7 +70,7 @@ func (f CounterFile) Read(all Counters) {
 	}
 }
 
-// Value returns one counter as it is now.
+// Value returns the current value of one counter.
 func (f CounterFile) Value(name string) (uint64, error) {
 	now := make(Counters)
 	f.Read(now)
@@ -80,7 +81,7 @@ func (f CounterFile) Value(name string) (uint64, error) {
 	return n, nil
 }
 
-// Rose returns how the counters rose since the file was opened.
+// Rose returns by how much the counters rose since the file was opened.
 func (f CounterFile) Rose() Counters {
 	now := make(Counters)
 	f.Read(now)
@@ -95,11 +96,14 @@ func (f CounterFile) Close() error {
 	return nil
 }
 
-// parseCounters adds the counters of one of these files. There are three formats: pairs of a line
-// of names and a line of values, both after the protocol's name and a colon; a line for each
-// counter; and, of conntrack, a line of names and one of hexadecimal values for each CPU.
+// parseCounters adds the counters of one of these files. There are four formats:
+//   - pairs of a line of names and a line of values, both after the protocol's name and a colon;
+//   - a line for each counter;
+//   - of conntrack, a line of names that begins with "entries", and a line of hexadecimal values for
+//     each CPU;
+//   - of softnet, a line of hexadecimal values for each CPU, of which the second and third count.
 func parseCounters(text string, all Counters) {
-	var names []string
+	var names []string // of the values in the following lines; nil = the names are not in a line
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 {
@@ -117,16 +121,19 @@ func parseCounters(text string, all Counters) {
 		case fields[0] == "entries":
 			names = fields
 		case names != nil:
-			for i := 1; i < min(len(names), len(fields)); i++ { // each CPU has the number of all entries
+			for i := 1; i < min(len(names), len(fields)); i++ { // the first, entries, is the same for each CPU
 				all.add("conntrack "+names[i], fields[i], 16)
 			}
+		case len(fields) > 2:
+			all.add("softnet full", fields[1], 16)
+			all.add("softnet squeezed", fields[2], 16)
 		default:
 			all.add(fields[0], fields[1], 10)
 		}
 	}
 }
 
-// add adds a value. Some are no counters, and negative.
+// add adds a value, unless it is negative: such a value is a setting and no counter.
 func (c Counters) add(name, value string, base int) {
 	if n, err := strconv.ParseUint(value, base, 64); err == nil {
 		c[name] += n
@@ -134,8 +141,7 @@ func (c Counters) add(name, value string, base int) {
 }
 
 // AddDevices adds the counters of each interface in the calling thread's network namespace, and of
-// its queue: of the queue at the root, because the kernel counts there the drops of the queues
-// below it, too.
+// its root qdisc, where the kernel also counts the drops of the qdiscs below.
 func (c Counters) AddDevices() error {
 	links, err := netlink.LinkList()
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -152,7 +158,7 @@ func (c Counters) AddDevices() error {
 		if s := a.Statistics; s != nil {
 			c[a.Name+" rx_dropped"] = s.RxDropped
 			c[a.Name+" rx_errors"] = s.RxErrors
-			c[a.Name+" rx_missed"] = max(s.RxMissedErrors, s.RxFifoErrors, s.RxOverErrors) // see cardState
+			c[a.Name+" rx_missed"] = max(s.RxMissedErrors, s.RxFifoErrors, s.RxOverErrors) // a driver may count one loss in several
 			c[a.Name+" tx_dropped"] = s.TxDropped
 			c[a.Name+" tx_errors"] = s.TxErrors
 		}
@@ -166,8 +172,8 @@ func (c Counters) AddDevices() error {
 	return nil
 }
 
-// Rise is how much a counter rose. A counter that fell was set to zero in between, as some drivers
-// do when they are configured anew.
+// Rise returns by how much a counter rose. A counter that fell was reset to zero in between, as some
+// drivers do when they are reconfigured.
 func Rise(before, now uint64) uint64 {
 	if now < before {
 		return now

@@ -32,6 +32,10 @@ Udp: 7
 			"entries  clashres drop early_drop\n00000009  00000000 0000000a 00000001\n00000009  00000001 00000010 00000000\n",
 			Counters{"conntrack clashres": 1, "conntrack drop": 26, "conntrack early_drop": 1},
 		},
+		"softnet": {
+			"0000a1b2 00000002 0000000a 00000000 00000000\n00000000 000000ff 00000003\n",
+			Counters{"softnet full": 257, "softnet squeezed": 13},
+		},
 		"values are missing": {"TcpExt: ListenDrops TW\nTcpExt: 4\nIpExt:\n", Counters{"TcpExtListenDrops": 4}},
 		"nothing":            {"", Counters{}},
 	} {
@@ -59,6 +63,11 @@ func TestValue(t *testing.T) {
 		if n, err := of(text).Value(name); err == nil {
 			t.Errorf("%d in %q", n, text)
 		}
+	}
+	softnet := OpenCounters(OfSoftnet)
+	defer softnet.Close()
+	if _, err := softnet.Value("softnet full"); err != nil {
+		t.Error(err)
 	}
 	f := OpenCounters(OfIP)
 	defer f.Close()

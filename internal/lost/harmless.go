@@ -11,12 +11,12 @@ import (
 const GenericHook = "do_xdp_generic"
 
 // GenericTx is the function in which the kernel drops a packet that it could not send in generic
-// mode. If the compiler has turned its last call into a jump, the kernel reports the function that
-// called it: [GenericHook] for the verdict tx, and another one for a redirect.
+// mode. If the compiler has turned its last call into a jump, the kernel reports its caller instead:
+// [GenericHook] for the verdict tx, and another function for a redirect.
 const GenericTx = "generic_xdp_tx"
 
-// atHook are the functions that free a packet's buffer after an XDP program, or a failed redirect,
-// has ended the packet: that loss is counted at the hook.
+// atHook are the functions that free a packet's buffer after an XDP program has dropped the packet,
+// or its redirect has failed: that loss is counted at the hook.
 var atHook = []string{GenericHook, "netif_receive_generic_xdp", "veth_xdp_rcv_skb", "veth_xdp_rcv_one", "veth_poll", "veth_xdp_rcv"}
 
 // IsAtHook reports whether a packet that was dropped for a reason in a function had already been
@@ -25,17 +25,18 @@ func IsAtHook(reason, function string) bool {
 	return (reason == "XDP" || reason == "NOT_SPECIFIED") && slices.Contains(atHook, function)
 }
 
-// A Kind is the part of a packet's own content that matters for its loss, besides the reason and
-// the function: enum lost_kind in bpf/include/lost.h.
+// A Kind classifies lost packets by their addresses and direction: enum lost_kind in
+// bpf/include/lost.h. 0 = none of these.
 type Kind uint32
 
 const (
 	ToGroup Kind = 1 // sent to a multicast or broadcast address
-	ToUs    Kind = 2 // for the interface's address, but taken for another host's
-	Sent    Kind = 4 // of this host, on its way to a device
+	ToUs    Kind = 2 // sent to the interface's address, but dropped as another host's
+	Sent    Kind = 4 // sent by this host, on its way to a device
 )
 
-// A harmless cause is reported like a loss by the kernel, although no receiver lacks the packet.
+// The packets of a harmless cause are reported by the kernel like losses, although no receiver lacks
+// them.
 type harmless struct {
 	reason   string
 	function string // "" = any
@@ -60,9 +61,9 @@ var harmlessCauses = []harmless{
 	{"NOT_SPECIFIED", "bpf_prog_test_run_skb", 0},  // a program's trial
 	{"NOT_SPECIFIED", "tbf_enqueue", 0},            // the original of packets into which tbf has split it
 	{"NOT_SPECIFIED", "vmxnet3_tq_tx_complete", 0}, // sent: the driver frees it like a lost one
-	{"NOT_SPECIFIED", "inet_rtm_getroute", 0},      // `ip route get ADDRESS iif NIC`, also ours: a packet that never was
+	{"NOT_SPECIFIED", "inet_rtm_getroute", 0},      // the dummy packet of `ip route get ADDRESS iif NIC`, also of ours
 	{"NOT_SPECIFIED", "inet6_rtm_getroute", 0},
-	{"NO_SOCKET", "ping_rcv", 0}, // an answer that a raw socket has, which ping reads
+	{"NO_SOCKET", "ping_rcv", 0}, // an answer that ping reads from a raw socket
 	{"NO_SOCKET", "icmp_rcv", 0},
 
 	// Multicast and broadcast without a listener on this host.
@@ -82,8 +83,8 @@ var harmlessCauses = []harmless{
 // duplicates are TCP's reasons for packets whose data the socket already has.
 var duplicates = []string{"TCP_OLD_DATA", "TCP_OLD_SEQUENCE", "TCP_OLD_ACK", "TCP_OFOMERGE"}
 
-// IsDuplicate reports whether a packet that was dropped for a reason only had data that its
-// receiver already had: it was sent twice, and may have been lost elsewhere before.
+// IsDuplicate reports whether the packets that are dropped for a reason only had data that their
+// receiver already had.
 func IsDuplicate(reason string) bool { return slices.Contains(duplicates, reason) }
 
 // IsHarmless reports whether no receiver lacks the packets of a kind that the kernel drops for a
@@ -106,7 +107,8 @@ type NoLoss struct {
 // MaxNoLosses is the maximum number of NoLosses in a program.
 const MaxNoLosses = 80
 
-// Constants returns the values of the constants in bpf/include/no_loss.h, by their names: NoLosses.
+// Constants returns the values of the constants in bpf/include/no_loss.h, which are NoLosses, by
+// their names.
 func Constants(names Reasons, symbols *Symbols, withHook bool) (map[string]any, error) {
 	causes, err := NoLosses(names, symbols, withHook)
 	if err != nil {
@@ -119,9 +121,9 @@ func Constants(names Reasons, symbols *Symbols, withHook bool) (map[string]any, 
 	return map[string]any{"no_losses": list, "no_loss_count": uint32(len(causes))}, nil
 }
 
-// NoLosses returns all causes for which IsHarmless or IsDuplicate is true, and withHook those of
-// IsAtHook, too, with the numbers of the running kernel. If the kernel hides the addresses of
-// functions, they include only causes that do not depend on the function.
+// NoLosses returns all causes for which IsHarmless or IsDuplicate is true and, if withHook is set,
+// those for which IsAtHook is, with the numbers of the running kernel. If the kernel hides the
+// addresses of functions, causes that depend on the function are omitted.
 func NoLosses(names Reasons, symbols *Symbols, withHook bool) (all []NoLoss, err error) {
 	causes := slices.Clone(harmlessCauses)
 	if withHook {
@@ -137,7 +139,7 @@ func NoLosses(names Reasons, symbols *Symbols, withHook bool) (all []NoLoss, err
 		functions[c.function] = nil
 	}
 	delete(functions, "")
-	if err := symbols.ranges(functions); err != nil {
+	if err := symbols.findRanges(functions); err != nil {
 		return nil, err
 	}
 	functions[""] = []Range{{0, ^uint64(0)}}

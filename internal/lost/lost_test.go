@@ -17,7 +17,7 @@ type list struct{ *bytes.Reader }
 func (list) Close() error { return nil }
 
 func symbolsOf(text string) *Symbols {
-	return &Symbols{file: list{bytes.NewReader([]byte(text))}, known: make(map[uint64]string), found: new(sync.Map)}
+	return &Symbols{file: list{bytes.NewReader([]byte(text))}, known: make(map[uint64]string), shared: new(sync.Map)}
 }
 
 var _ io.ReadSeekCloser = list{}

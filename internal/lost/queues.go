@@ -29,7 +29,7 @@ type QueueDrops struct {
 	Overruns uint64 // of all: those for which there was no room
 }
 
-// Since is how the counters rose.
+// Since returns by how much the counters rose.
 func (d QueueDrops) Since(before QueueDrops) QueueDrops {
 	return QueueDrops{Rise(before.All, d.All), Rise(before.Overruns, d.Overruns)}
 }

@@ -1,7 +1,6 @@
-// Package lost has the kernel's data about the packets that it drops: the names of its reasons and
-// functions, which of them mean a loss, and the counters of losses that it has without programs.
-// These are of protocols and conntrack in /proc/net, of the queues before the stack, of interfaces
-// and their receive queues.
+// Package lost has the kernel's data about the packets that it drops: the names of drop reasons and
+// functions, which of these mean a loss, and the kernel's own counters of losses, which need no
+// program: those of protocols and conntrack in /proc/net, of interfaces and of their queues.
 package lost
 
 import (
@@ -16,7 +15,7 @@ import (
 )
 
 // A Reason is a number of the kernel's enum skb_drop_reason. The upper 16 bits are the subsystem
-// that declares it, 0 for the core. The numbers differ between kernels; the names hardly do.
+// that declares it, 0 for the core. Kernel versions have different numbers for the same name.
 type Reason uint32
 
 // subsystem returns the number of the subsystem that declares the reason.
@@ -36,8 +35,8 @@ type vocabulary struct {
 	subsystem, module, enum, prefix string
 }
 
-// vocabularies are the enums of include/net/dropreason.h in Linux 6.4 to 7.0. Queues have one of
-// their own since 7.0, whose names keep their prefix, as they had it among the core's.
+// vocabularies are the enums of include/net/dropreason.h in Linux 6.4 to 7.0. Before 7.0 the core's
+// enum had the reasons of queues. Their names keep the prefix QDISC_ that they have there.
 var vocabularies = []vocabulary{
 	{"MAC80211_UNUSABLE", "mac80211", "mac80211_drop_reason", "RX_DROP_U_"},
 	{"MAC80211_MONITOR", "mac80211", "mac80211_drop_reason", "RX_DROP_M_"},
@@ -45,8 +44,8 @@ var vocabularies = []vocabulary{
 	{"QDISC", "", "qdisc_drop_reason", ""},
 }
 
-// KernelReasons reads the names from the kernel's BTF and that of its modules. Kernels before 5.17
-// do not have reasons.
+// KernelReasons reads the names from the BTF of the kernel and of its modules. The result is empty
+// on kernels before 5.17.
 func KernelReasons(types *btf.Cache) (Reasons, error) {
 	spec, err := types.Kernel()
 	if err != nil {
@@ -55,10 +54,10 @@ func KernelReasons(types *btf.Cache) (Reasons, error) {
 	return reasonsOf(spec, types.Module)
 }
 
-// reasonsOf reads the names from the kernel's BTF, and that of a module with a function.
+// reasonsOf reads the names from the kernel's BTF, and from that of modules, which moduleOf opens.
 func reasonsOf(spec *btf.Spec, moduleOf func(name string) (*btf.Spec, error)) (Reasons, error) {
 	names := make(Reasons)
-	if err := names.add(spec, "skb_drop_reason", reasonPrefix); err != nil {
+	if err := names.addCore(spec); err != nil {
 		return nil, err
 	}
 	var subsystems *btf.Enum
@@ -77,29 +76,29 @@ func reasonsOf(spec *btf.Spec, moduleOf func(name string) (*btf.Spec, error)) (R
 		}
 		for _, s := range subsystems.Values {
 			if s.Name == subsystemPrefix+v.subsystem {
-				names.addOf(module, v, uint32(s.Value))
+				names.addSubsystem(module, v, uint32(s.Value))
 			}
 		}
 	}
 	return names, nil
 }
 
-// add adds the values of an enum of the core. It is not an error if there is no such enum.
-func (n Reasons) add(spec *btf.Spec, enum, prefix string) error {
+// addCore adds the core's reasons, if the kernel has any.
+func (n Reasons) addCore(spec *btf.Spec) error {
 	var declared *btf.Enum
-	if err := spec.TypeByName(enum, &declared); errors.Is(err, btf.ErrNotFound) {
+	if err := spec.TypeByName("skb_drop_reason", &declared); errors.Is(err, btf.ErrNotFound) {
 		return nil
 	} else if err != nil {
-		return fmt.Errorf("read enum %s: %w", enum, err)
+		return fmt.Errorf("read enum skb_drop_reason: %w", err)
 	}
 	for _, v := range declared.Values {
-		n[Reason(v.Value)] = strings.TrimPrefix(v.Name, prefix)
+		n[Reason(v.Value)] = strings.TrimPrefix(v.Name, reasonPrefix)
 	}
 	return nil
 }
 
-// addOf adds the values of an enum that belong to this subsystem.
-func (n Reasons) addOf(spec *btf.Spec, v vocabulary, subsystem uint32) {
+// addSubsystem adds the values of an enum that belong to a subsystem.
+func (n Reasons) addSubsystem(spec *btf.Spec, v vocabulary, subsystem uint32) {
 	var declared *btf.Enum
 	if spec.TypeByName(v.enum, &declared) != nil {
 		return
@@ -111,8 +110,8 @@ func (n Reasons) addOf(spec *btf.Spec, v vocabulary, subsystem uint32) {
 	}
 }
 
-// Name returns the kernel's name of a reason, without the common prefix: NO_SOCKET. A reason
-// without a name becomes its number and its subsystem's.
+// Name returns the kernel's name of a reason, without the common prefix: NO_SOCKET. For a reason
+// without a name it returns "reason 5", or "reason 5 of subsystem 2".
 func (n Reasons) Name(r Reason) string {
 	if name, ok := n[r]; ok {
 		return name

@@ -16,21 +16,21 @@ import (
 // Symbols finds the kernel's functions by address. The kernel shows addresses if the process had
 // CAP_SYSLOG when it opened the file. Symbols is safe for concurrent use.
 type Symbols struct {
-	mu    sync.Mutex
-	file  io.ReadSeekCloser
-	known map[uint64]string
-	found *sync.Map // the names that were found, by address, which all of a process share
+	mu     sync.Mutex        // guards file and known
+	file   io.ReadSeekCloser // /proc/kallsyms
+	known  map[uint64]string // the results of all look-ups; "" = without a name
+	shared *sync.Map         // names by address that any Symbols of this process has found
 }
 
-// foundInKernel keeps the names that any Symbols of this process has found, because reading the
-// kernel's list takes longer than all other work of a reading.
+// foundInKernel is Symbols.shared: to read the kernel's list of functions takes longer than all
+// other work of reading the counters.
 var foundInKernel sync.Map
 
 // OpenSymbols opens the kernel's list of functions, which is read when a name is looked up. If this
 // process may not open the list, as in a unit with ProtectKernelTunables=, no function has a name,
 // as if the kernel hid the addresses.
 func OpenSymbols() (*Symbols, error) {
-	s := &Symbols{file: closedList{}, known: make(map[uint64]string), found: &foundInKernel}
+	s := &Symbols{file: emptyList{}, known: make(map[uint64]string), shared: &foundInKernel}
 	switch f, err := os.Open("/proc/kallsyms"); {
 	case err == nil:
 		s.file = f
@@ -40,12 +40,12 @@ func OpenSymbols() (*Symbols, error) {
 	return s, nil
 }
 
-// A closedList is an empty list of functions.
-type closedList struct{}
+// An emptyList replaces the kernel's list if it cannot be opened.
+type emptyList struct{}
 
-func (closedList) Read([]byte) (int, error)       { return 0, io.EOF }
-func (closedList) Seek(int64, int) (int64, error) { return 0, nil }
-func (closedList) Close() error                   { return nil }
+func (emptyList) Read([]byte) (int, error)       { return 0, io.EOF }
+func (emptyList) Seek(int64, int) (int64, error) { return 0, nil }
+func (emptyList) Close() error                   { return nil }
 
 // SymbolsHidden reports whether the kernel shows this process all functions at address 0.
 func SymbolsHidden() bool {
@@ -78,7 +78,7 @@ func (s *Symbols) Find(addresses []uint64) (map[uint64]string, error) {
 		if _, ok := s.known[a]; ok {
 			continue
 		}
-		if name, ok := s.found.Load(a); ok {
+		if name, ok := s.shared.Load(a); ok {
 			s.known[a] = name.(string)
 		} else {
 			unknown = append(unknown, a)
@@ -103,18 +103,18 @@ func (s *Symbols) Find(addresses []uint64) (map[uint64]string, error) {
 func (s *Symbols) read(addresses []uint64) error {
 	slices.Sort(addresses)
 	addresses = slices.Compact(addresses)
-	best := make([]uint64, len(addresses))
+	starts := make([]uint64, len(addresses)) // of the best function so far for each address
 	names := make([][]byte, len(addresses))
-	err := s.each(func(address uint64, name []byte) {
-		first, _ := slices.BinarySearch(addresses, address)
-		for i := first; i < len(addresses) && best[i] <= address; i++ {
-			best[i], names[i] = address, append(names[i][:0], name...)
+	err := s.each(func(start uint64, name []byte) {
+		first, _ := slices.BinarySearch(addresses, start)
+		for i := first; i < len(addresses) && starts[i] <= start; i++ {
+			starts[i], names[i] = start, append(names[i][:0], name...)
 		}
 	})
 	for i, a := range addresses {
 		name, _, _ := bytes.Cut(names[i], []byte("."))
 		if s.known[a] = string(name); len(name) > 0 {
-			s.found.Store(a, string(name))
+			s.shared.Store(a, string(name))
 		}
 	}
 	return err
@@ -132,10 +132,10 @@ func (s *Symbols) Name(address uint64) string {
 // A Range is the addresses of a function; To is the first address after them.
 type Range struct{ From, To uint64 }
 
-// ranges adds the addresses of the functions that are the map's keys. The compiler may have split a
-// function into several, or copied it, and then each part has its own range. A function that the
-// kernel does not have, or whose address it hides, gets no range.
-func (s *Symbols) ranges(functions map[string][]Range) error {
+// findRanges adds the address ranges of the functions that are the map's keys. A function has
+// several ranges if the compiler has split or copied it, and none if the kernel does not have it or
+// hides its address.
+func (s *Symbols) findRanges(functions map[string][]Range) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []uint64
@@ -160,7 +160,7 @@ func (s *Symbols) ranges(functions map[string][]Range) error {
 	return nil
 }
 
-// each calls a function for all functions whose addresses are visible.
+// each calls do with all functions whose addresses are visible.
 func (s *Symbols) each(do func(address uint64, name []byte)) error {
 	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
 		return err

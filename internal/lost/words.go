@@ -8,20 +8,22 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// Words has the names of reasons and of functions, for a stream of packets. The name of a function
-// is looked up when Learn first gets an address in it.
+// Words has the names of reasons and of functions, for a stream of packets. One goroutine passes
+// each packet's address to Learn; then any goroutine may get its name from Function.
 type Words struct {
 	Reasons Reasons
 	Symbols *Symbols
-	// The map is never changed, only replaced by a larger one, because Function reads it
-	// concurrently.
-	known atomic.Pointer[map[uint64]string]
+
+	// names are by address. The map is never changed, only replaced by a larger one, because Function
+	// reads it concurrently.
+	names atomic.Pointer[map[uint64]string]
 	last  uint64 // the address of the last call of Learn
 }
 
 // OpenWords reads the kernel's reasons, and opens its list of functions.
 func OpenWords(types *btf.Cache) (w *Words, err error) {
 	w = new(Words)
+	w.names.Store(new(map[uint64]string))
 	if w.Reasons, err = KernelReasons(types); err != nil {
 		return nil, err
 	}
@@ -31,38 +33,33 @@ func OpenWords(types *btf.Cache) (w *Words, err error) {
 	return w, nil
 }
 
-// longestName is the maximum length in bytes of the name of a function, which must fit into a
-// comment.
+// longestName is the maximum length in bytes of a function's name: it must fit into the comment of a
+// packet in a file.
 const longestName = 128
 
-// Learn looks up the function at an address, unless an earlier call did. It belongs to one
-// goroutine. A call with the same address as the call before costs only a comparison.
+// Learn looks up the function at an address, unless an earlier call did. Only one goroutine may call
+// it. A call with the same address as the call before costs only a comparison.
 func (w *Words) Learn(address uint64) {
 	if address == w.last {
 		return
 	}
 	w.last = address
-	var known map[uint64]string
-	if all := w.known.Load(); all != nil {
-		known = *all
-	}
+	known := *w.names.Load()
 	if _, ok := known[address]; ok {
 		return
 	}
 	name := w.Symbols.Name(address)
 	larger := map[uint64]string{address: name[:min(len(name), longestName)]}
 	maps.Copy(larger, known)
-	w.known.Store(&larger)
+	w.names.Store(&larger)
 }
 
 // Function returns the name of the function at an address that Learn has looked up. For another
 // address, or if the kernel hides names, it returns the address in hexadecimal. It is safe for
 // concurrent use, even after Close.
 func (w *Words) Function(address uint64) string {
-	if known := w.known.Load(); known != nil {
-		if name, ok := (*known)[address]; ok {
-			return name
-		}
+	if name, ok := (*w.names.Load())[address]; ok {
+		return name
 	}
 	return fmt.Sprintf("%#x", address)
 }

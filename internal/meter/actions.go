@@ -28,12 +28,7 @@ func (v *VerdictTallies) Add(o VerdictTallies) {
 }
 
 // Sum returns the packets of all verdicts together.
-func (v *VerdictTallies) Sum() (sum Tally) {
-	for _, t := range v {
-		sum.Add(t)
-	}
-	return sum
-}
+func (v *VerdictTallies) Sum() Tally { return Sum(v[:]) }
 
 // ActionsOptions define where and how to count verdicts.
 type ActionsOptions struct {
@@ -53,9 +48,10 @@ type ActionsOptions struct {
 	// be set.
 	Filter *filter.Program
 
-	// ReasonMap also counts the traced program's drops by the reason that it gives: "" = not. See
-	// xdp.OpenReasonMap. The error is an xdp.ErrNoReason if no program runs. If another program
-	// replaces the traced one, its map of the same name is read.
+	// ReasonMap is the map in which the traced program stores the reason of a drop, by which drops
+	// are then counted, too; "" = they are not. See xdp.OpenReasonMap. The error is an
+	// xdp.ErrNoReason if no program runs. If another program replaces the traced one, its map of the
+	// same name is read.
 	ReasonMap string
 }
 
@@ -64,12 +60,13 @@ type Actions struct {
 	counter
 	queues    int
 	reasonMap string // as in ActionsOptions
-	// reasons has the names of the reasons in the map of causes, which Follow may replace; nil =
-	// they are not read.
+	// reasons translates the numbers in the map of causes; Follow may replace it. nil = reasons are
+	// not counted.
 	reasons atomic.Pointer[xdp.ReasonMap]
 }
 
-// maxCauses is how many pairs of a verdict and a reason are counted separately, the rests included.
+// maxCauses is the number of entries for pairs of a verdict and a reason, including one entry for
+// each verdict's rest.
 const maxCauses = 1024
 
 // OpenActions starts counting. After an error all programs are detached.
@@ -116,15 +113,16 @@ func (a *Actions) begin(ifi xdp.Interface, o ActionsOptions) error {
 		xdp.Drop:    actionsProgXdpcapDrop,
 		xdp.Aborted: actionsProgXdpcapAbort,
 	}[o.Verdict]
+	hasProgram := len(ifi.Programs) > 0 || o.Program != ""
 	switch {
 	case o.Program != "" && o.Verdict != xdp.Pass:
 		return message.Errorf(ErrProgramDecides, "program %s decides by itself", o.Program)
 	case len(ifi.Programs) > 0 && o.Verdict != xdp.Pass:
 		return message.Errorf(ErrProgramDecides, "%s already runs XDP program %v, which decides until it is detached",
 			ifi.Name, ifi.Programs[0])
-	case o.ReasonMap != "" && len(ifi.Programs) == 0 && o.Program == "":
+	case o.ReasonMap != "" && !hasProgram:
 		return message.Errorf(xdp.ErrNoReason, "%s runs no XDP program, and only a program gives reasons", ifi.Name)
-	case len(ifi.Programs) > 0 || o.Program != "" || o.TraceOnly:
+	case hasProgram || o.TraceOnly:
 		return a.trace(ifi, o.Program)
 	case !ok:
 		return fmt.Errorf("verdict %v: our own program can only pass, drop or abort", o.Verdict)
@@ -139,25 +137,25 @@ func (a *Actions) total() (uint64, error) {
 	return sum.Sum().Packets, err
 }
 
-// readReasons lets the next program that is loaded read the reasons of a target.
+// readReasons prepares the next load of a program, which will then read the reasons of the target.
 func (a *Actions) readReasons(target xdp.Target) error {
 	m, err := xdp.OpenReasonMap(a.reasonMap, target)
 	if err != nil {
 		return err
 	}
-	a.others[actionsMapGivenReasons].Close() // Close accepts a nil map
-	a.others = map[string]*ebpf.Map{actionsMapGivenReasons: m.Map}
+	a.targetMaps[actionsMapGivenReasons].Close() // Close accepts a nil map
+	a.targetMaps = map[string]*ebpf.Map{actionsMapGivenReasons: m.Map}
 	a.reasonMap = cmp.Or(m.Name(), a.reasonMap)
 	a.reasons.Store(m)
 	m.ReplaceIn(a.spec.Maps[actionsMapGivenReasons])
 	return attach.Set(a.spec, map[string]any{actionsVarReadingReasons: true})
 }
 
-// makeRests makes room for the reasons without an entry of their own.
+// makeRests creates an entry for each verdict's rest: the packets whose reasons find the map full.
 func (a *Actions) makeRests() error {
 	for _, v := range []xdp.Verdict{xdp.Aborted, xdp.Drop} {
 		rest := actionsGivenCause{Verdict: uint16(v), IsRest: 1}
-		if err := a.maps[actionsMapCauses].Put(rest, make([]actionsTally, ebpf.MustPossibleCPU())); err != nil {
+		if err := a.maps[actionsMapCauses].Put(rest, make([]Tally, ebpf.MustPossibleCPU())); err != nil {
 			return fmt.Errorf("make room for counting reasons: %w", err)
 		}
 	}
@@ -167,21 +165,22 @@ func (a *Actions) makeRests() error {
 // ActionCounts are the packets per verdict and, with ActionsOptions.ReasonMap, per reason. The zero
 // value means no packets.
 type ActionCounts struct {
-	// Queues are by queue and then by CPU. The last entry holds all queues that are not counted
-	// separately.
+	// Queues are indexed by queue and then by CPU. The last entry is the sum of all queues that are
+	// not counted separately.
 	Queues [][]VerdictTallies
 
-	// Reasons are of all queues and CPUs. They have every packet with the verdict Aborted or Drop.
+	// Reasons are the sums over queues and CPUs. Every packet with the verdict Aborted or Drop is in
+	// one of them.
 	Reasons map[VerdictReason]Tally
 }
 
 // A VerdictReason is a verdict with the reason that the program has given for it.
 type VerdictReason struct {
 	Verdict xdp.Verdict
-	Reason  string // its name or number; "" = none was given; OtherReasons
+	Reason  string // its name or number; "" = without a reason; or OtherReasons
 }
 
-// OtherReasons has the packets of all reasons for which there was no room.
+// OtherReasons stands for all reasons that found the map of reasons full.
 const OtherReasons = "others"
 
 // Queue returns one queue's packets on all CPUs; zero if the queue does not exist.
@@ -225,7 +224,7 @@ func (a *Actions) Read() (c ActionCounts, err error) {
 	if c.Reasons, err = a.readCauses(); err != nil {
 		return c, fmt.Errorf("read the reasons counted for %s: %w", a.ifi.Name, err)
 	}
-	slots, err := ReadArray[actionsTally](a.maps[actionsMapXdpStatsMap])
+	slots, err := ReadArray[Tally](a.maps[actionsMapXdpStatsMap])
 	if err != nil {
 		return c, fmt.Errorf("read the counters of %s: %w", a.ifi.Name, err)
 	}
@@ -236,7 +235,7 @@ func (a *Actions) Read() (c ActionCounts, err error) {
 			c.Queues[q] = make([]VerdictTallies, len(perCPU))
 		}
 		for cpu, t := range perCPU {
-			c.Queues[q][cpu][verdict] = Tally{t.Packets, t.Bytes}
+			c.Queues[q][cpu][verdict] = t
 		}
 	}
 	return c, nil
@@ -250,13 +249,10 @@ func (a *Actions) readCauses() (map[VerdictReason]Tally, error) {
 	}
 	counted := make(map[VerdictReason]Tally)
 	var key actionsGivenCause
-	var perCPU []actionsTally
+	var perCPU []Tally
 	entries := a.maps[actionsMapCauses].Iterate()
 	for entries.Next(&key, &perCPU) {
-		var sum Tally
-		for _, t := range perCPU {
-			sum.Add(Tally{t.Packets, t.Bytes})
-		}
+		sum := Sum(perCPU)
 		if sum.Packets == 0 {
 			continue
 		}

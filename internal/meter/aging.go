@@ -10,34 +10,34 @@ import (
 )
 
 const (
-	agingInterval = 10 * time.Second // how often to look at a table
-	quietTime     = time.Minute      // an entry whose count stays the same for so long may be forgotten
+	agingInterval = 10 * time.Second // the time between two scans of a table
+	quietTime     = time.Minute      // an entry whose count stays the same for so long may be evicted
 )
 
-// Gone is the name of interfaces whose entries were removed from a table.
+// Gone replaces the names of interfaces when entries are evicted from a table.
 const Gone = "gone"
 
-// Aging decides which entries of a table of counters to remove, so that new ones find room. The
-// names and numbers in the entries' keys come from packets and interfaces, and the kernel never
-// removes an entry. One goroutine uses it at a time.
+// Aging selects the entries to evict from a table of counters, so that there is room for new ones:
+// senders and containers create ever new keys, such as EtherTypes and interfaces, and the kernel
+// never removes an entry. Only one goroutine may use it at a time.
 type Aging[K comparable] struct {
-	Keep   int // this many entries may stay, however quiet
-	looked time.Time
-	seen   map[K]sighting
+	Keep     int // this many entries may stay, however quiet
+	lastScan time.Time
+	seen     map[K]sighting // at the last scan
 }
 
-// A sighting is an entry's count, and when the entry was first seen with it.
+// A sighting is an entry's count, and the first scan that found this count.
 type sighting struct {
 	count uint64
 	since time.Time
 }
 
-// Forget removes entries from a table with the given slots per key: entries whose counters have not
-// risen for a minute, the smallest first, until Aging.Keep are left. It does nothing if it was
-// called within the last 10 seconds. count returns an entry's count, and false if the entry must
-// stay. taken is called with each removed entry.
-func Forget[K comparable, V any](a *Aging[K], now time.Time, table *ebpf.Map, slots int,
-	count func(K, []V) (uint64, bool), taken func(K, []V)) error {
+// EvictQuiet removes entries from a table with the given number of values per key: those whose
+// counts have not risen for a minute, the smallest first, until Aging.Keep entries are left. It
+// scans the table at most every 10 seconds. count returns an entry's count, and false if the entry
+// must stay. evicted is called with each removed entry.
+func EvictQuiet[K comparable, V any](a *Aging[K], now time.Time, table *ebpf.Map, slots int,
+	count func(K, []V) (n uint64, mayEvict bool), evicted func(K, []V)) error {
 	if !a.isDue(now) {
 		return nil
 	}
@@ -50,7 +50,7 @@ func Forget[K comparable, V any](a *Aging[K], now time.Time, table *ebpf.Map, sl
 	if err != nil {
 		return err
 	}
-	for _, key := range a.look(now, counts) {
+	for _, key := range a.quietKeys(now, counts) {
 		values := make([]V, slots)
 		var value any = &values
 		if table.Type() == ebpf.Hash { // one value, not one for each CPU
@@ -63,18 +63,18 @@ func Forget[K comparable, V any](a *Aging[K], now time.Time, table *ebpf.Map, sl
 		if err != nil {
 			return err
 		}
-		taken(key, values)
+		evicted(key, values)
 	}
 	return nil
 }
 
-// isDue reports whether it is time to look at the table.
-func (a *Aging[K]) isDue(now time.Time) bool { return now.Sub(a.looked) >= agingInterval }
+// isDue reports whether it is time for the next scan.
+func (a *Aging[K]) isDue(now time.Time) bool { return now.Sub(a.lastScan) >= agingInterval }
 
-// look takes the counts of all entries and returns the keys to remove: the quiet entries with the
-// smallest counts, until Keep entries are left.
-func (a *Aging[K]) look(now time.Time, table map[K]uint64) (forget []K) {
-	a.looked = now
+// quietKeys notes the counts of all entries, and returns the keys to evict: the quiet entries with
+// the smallest counts, until Keep entries are left.
+func (a *Aging[K]) quietKeys(now time.Time, table map[K]uint64) []K {
+	a.lastScan = now
 	before := a.seen
 	a.seen = make(map[K]sighting, len(table))
 	var quiet []K

@@ -13,7 +13,7 @@ func TestAging(t *testing.T) {
 	a := Aging[string]{Keep: 2}
 	look := func(after time.Duration, table map[string]uint64, want ...string) {
 		t.Helper()
-		got := a.look(start.Add(after), table)
+		got := a.quietKeys(start.Add(after), table)
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
 			t.Errorf("after %v: %v, want %v", after, got, want)

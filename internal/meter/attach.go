@@ -14,18 +14,19 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// An attachment is our programs at an interface: one of ours that counts there, some that trace the
-// program there, or some that the caller attaches.
+// An attachment is where a counter's programs run. There are three kinds: one program of ours at
+// the interface; tracers of the interface's program; programs that the caller attaches (see
+// embed.go).
 type attachment struct {
 	ifi     xdp.Interface      // as it was before we attached
 	at      *attach.Attachment // nil: the caller attaches the programs
 	traced  *followed          // nil: we trace no program
 	program xdp.Program        // the program that the caller traces, if it attaches the programs
-	way     string             // how a program of ours is attached, for String
+	hook    string             // where a program of ours runs, for String: "XDP native", "sent, tcx"
 	began   time.Time
 
-	// seen returns how many packets our own program has seen; nil = that is not known, so it is
-	// never found lost.
+	// seen returns how many packets our own program has counted; nil = unknown. If the interface
+	// counts packets meanwhile and seen does not rise, the driver has lost the program.
 	seen  func() (uint64, error)
 	sight attach.Sight
 
@@ -39,9 +40,9 @@ func attachXDP(ifi xdp.Interface, prog *ebpf.Program, mode packet.Mode) (*attach
 	if err != nil {
 		return nil, err
 	}
-	// Some drivers stop and start their queues to take a program, and let no packet in before that
-	// ends.
-	return &attachment{ifi: ifi, at: at, began: time.Now(), way: fmt.Sprintf("XDP %v", at.Mode)}, nil
+	// Counting begins after the program was attached: some drivers restart their queues for it, and
+	// receive no packets meanwhile.
+	return &attachment{ifi: ifi, at: at, began: time.Now(), hook: fmt.Sprintf("XDP %v", at.Mode)}, nil
 }
 
 // attachTC runs prog for the packets that the interface receives or sends. It closes prog: the
@@ -56,53 +57,52 @@ func attachTC(ifi xdp.Interface, prog *ebpf.Program, side tc.Direction) (*attach
 	if side == tc.Ingress {
 		packets = "received"
 	}
-	return &attachment{ifi: ifi, at: at, began: time.Now(), way: packets + ", " + at.How}, nil
+	return &attachment{ifi: ifi, at: at, began: time.Now(), hook: packets + ", " + at.How}, nil
 }
 
 // Interface returns the interface as it was at Open.
-func (h *attachment) Interface() xdp.Interface { return h.ifi }
+func (a *attachment) Interface() xdp.Interface { return a.ifi }
 
 // Began returns when counting began, by the clocks of time.Now.
-func (h *attachment) Began() time.Time { return h.began }
+func (a *attachment) Began() time.Time { return a.began }
 
 // Program returns the program that is counted now: the traced one, or our own at the XDP hook.
-func (h *attachment) Program() xdp.Program {
+func (a *attachment) Program() xdp.Program {
 	switch {
-	case h.traced != nil:
-		return h.traced.Program()
-	case h.at != nil:
-		return h.at.Own
+	case a.traced != nil:
+		return a.traced.Program()
+	case a.at != nil:
+		return a.at.Own
 	}
-	return h.program
+	return a.program
 }
 
-// isOwn reports whether the program that counts is, or is within, one of ours that traces no other.
-func (h *attachment) isOwn() bool {
-	return h.traced == nil && (h.at != nil || h.program == xdp.Program{})
+// isOwn reports whether a program of ours counts that traces no other program.
+func (a *attachment) isOwn() bool {
+	return a.traced == nil && (a.at != nil || a.program == xdp.Program{})
 }
 
-// Follow looks whether our programs still count the packets of the interface. If another program
-// has replaced the traced one, Follow counts that one from now on: see followed.Follow, of which
-// this has the contract. If a program of ours counts, it attaches that again when the driver has
-// lost it, and the error is final.
-func (h *attachment) Follow() (notice string, err error) {
+// Follow checks whether our programs still count the packets of the interface. Its contract is that
+// of followed.Follow: if another program has replaced the traced one, the new one is counted from
+// now on. A program of ours that the driver has lost is attached again; an error of that is final.
+func (a *attachment) Follow() (notice string, err error) {
 	switch {
-	case h.traced != nil:
-		return h.traced.Follow()
-	case h.at == nil:
+	case a.traced != nil:
+		return a.traced.Follow()
+	case a.at == nil:
 		return "", nil
 	}
-	err = h.at.Check()
+	err = a.at.Check()
 	switch {
 	case errors.Is(err, xdp.ErrGone):
-		return "", gone(h.ifi)
-	case err != nil && h.at.How == "":
-		return "", fmt.Errorf("somebody has detached %v from %s: start again", h.at.Own, h.ifi.Name)
+		return "", goneError(a.ifi)
+	case err != nil && a.at.How == "":
+		return "", fmt.Errorf("somebody has detached %v from %s: start again", a.at.Own, a.ifi.Name)
 	case err != nil:
 		return "", fmt.Errorf("%w: start again", err)
-	case h.isLost():
-		notice = attach.Lost(h.ifi.Name, h.sight.Missed)
-		if err := h.at.Again(); err != nil {
+	case a.isLost():
+		notice = attach.Lost(a.ifi.Name, a.sight.Missed)
+		if err := a.at.Again(); err != nil {
 			return "", fmt.Errorf("%s: attach it again: %w", notice, err)
 		}
 		return notice + ": it is attached again", nil
@@ -111,26 +111,26 @@ func (h *attachment) Follow() (notice string, err error) {
 }
 
 // isLost reports whether a card's driver has lost our program.
-func (h *attachment) isLost() bool {
-	if h.seen == nil || h.at.Mode != packet.Native || !h.ifi.IsHardware() {
+func (a *attachment) isLost() bool {
+	if a.seen == nil || a.at.Mode != packet.Native || !a.ifi.IsHardware() {
 		return false
 	}
-	seen, err := h.seen()
+	seen, err := a.seen()
 	if err != nil {
 		return false
 	}
-	counts, err := h.at.Counts()
-	return err == nil && h.sight.Note(counts, seen)
+	counts, err := a.at.Counts()
+	return err == nil && a.sight.Note(counts, seen)
 }
 
 // Capabilities returns the capabilities, by number (capabilities(7)), that Follow and Close need
-// after Open: to find another program by its id and to trace it, and CAP_NET_ADMIN where detaching
-// needs it.
-func (h *attachment) Capabilities() []int {
+// after Open: those to trace another program, found by its id, or CAP_NET_ADMIN if detaching needs
+// it.
+func (a *attachment) Capabilities() []int {
 	switch {
-	case !h.isOwn():
+	case !a.isOwn():
 		return []int{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}
-	case h.at != nil && h.at.NeedsNetAdmin:
+	case a.at != nil && a.at.NeedsNetAdmin:
 		return []int{unix.CAP_NET_ADMIN}
 	}
 	return nil
@@ -138,25 +138,25 @@ func (h *attachment) Capabilities() []int {
 
 // String describes where and how it counts: "eth0, XDP native", "eth0, sent, tcx", or "eth0,
 // tracing lb (id 7)".
-func (h *attachment) String() string {
+func (a *attachment) String() string {
 	switch {
-	case h.traced != nil:
-		return fmt.Sprintf("%s, tracing %v", h.ifi.Name, h.Program())
-	case h.at != nil:
-		return h.ifi.Name + ", " + h.way
+	case a.traced != nil:
+		return fmt.Sprintf("%s, tracing %v", a.ifi.Name, a.Program())
+	case a.at != nil:
+		return a.ifi.Name + ", " + a.hook
 	}
-	return h.ifi.Name
+	return a.ifi.Name
 }
 
-func (h *attachment) close() error {
-	if h == nil {
+func (a *attachment) close() error {
+	if a == nil {
 		return nil
 	}
-	errs := []error{h.at.Close()}
-	if h.traced != nil {
-		h.traced.watch.Close()
+	errs := []error{a.at.Close()}
+	if a.traced != nil {
+		a.traced.watch.Close()
 	}
-	for _, m := range h.constants {
+	for _, m := range a.constants {
 		errs = append(errs, m.Close())
 	}
 	return errors.Join(errs...)

@@ -13,35 +13,36 @@ type Conversation struct {
 }
 
 // TopConversations returns the n conversations with the most bytes in the interval, in that order.
-// Their packets are in one set of counters, or in several that count in the same interval, such as
-// those of an interface's received and sent packets. Packets without a verdict belong to the
-// conversation's verdict with the most bytes.
+// The intervals are of counters that ran at the same time, such as those of an interface's received
+// packets and of its sent ones. Packets without a verdict are added to the conversation's verdict
+// with the most bytes.
 func TopConversations(n int, intervals ...Interval[ProtocolCounts]) []Conversation {
 	var flows []FlowRate
 	for _, i := range intervals {
 		flows = append(flows, FlowRates(FlowsOf(i))...)
 	}
-	giveVerdicts(flows)
-	// The direction with more bytes comes first, and gives its direction to the row.
+	inheritVerdicts(flows)
+	// The direction with more bytes comes first, and becomes the conversation's Flow.
 	slices.SortFunc(flows, func(a, b FlowRate) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), compareFlows(a, b)) })
-	places := make(map[flowKey]int)
+	indices := make(map[flowKey]int)
 	var all []Conversation
 	for _, f := range flows {
 		key := flowKey{f.Flow, f.Verdict}
-		place, known := places[key]
+		i, known := indices[key]
 		if !known {
-			place = len(all)
-			places[key], places[flowKey{f.Flow.reverse(), f.Verdict}] = place, place
+			i = len(all)
+			indices[key], indices[flowKey{f.Flow.reverse(), f.Verdict}] = i, i
 			all = append(all, Conversation{FlowRate: FlowRate{Flow: f.Flow, Verdict: f.Verdict}})
 		}
-		all[place].add(f)
+		all[i].add(f)
 	}
 	slices.SortFunc(all, func(a, b Conversation) int { return compareFlows(a.FlowRate, b.FlowRate) })
 	return all[:min(n, len(all))]
 }
 
-// giveVerdicts gives flows without a verdict that of their conversation with the most bytes.
-func giveVerdicts(flows []FlowRate) {
+// inheritVerdicts sets the verdict of flows without one: that of their conversation with the most
+// bytes.
+func inheritVerdicts(flows []FlowRate) {
 	most := make(map[Flow]FlowRate)
 	for _, f := range flows {
 		if f.Verdict == NoVerdict {
@@ -63,7 +64,7 @@ func giveVerdicts(flows []FlowRate) {
 func (c *Conversation) add(f FlowRate) {
 	c.Rate.Add(f.Rate)
 	c.Error.Add(f.Error)
-	c.lately += f.lately
+	c.intervalBytes += f.intervalBytes
 	if f.Flow == c.Flow {
 		c.There.Add(f.Rate)
 	} else {

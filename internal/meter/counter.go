@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,18 +20,18 @@ import (
 )
 
 // A counter is the common part of Actions, Protocols and Latency: the programs of one C file, the
-// maps that these share, and where they run. The programs are loaded one at a time, because each
-// target needs tracers of its own.
+// maps that these share, and where they run. The programs are loaded one at a time, because tracers
+// are loaded again for each program that they trace.
 type counter struct {
 	*attachment // nil until something is attached
 	spec        *ebpf.CollectionSpec
 	maps        map[string]*ebpf.Map // by their names in C; created before the first program is loaded
 
-	tracers []string                      // names, in the order of attaching, which is also that of detaching
-	refused error                         // the kind of error if a program cannot be traced
-	prepare func(target xdp.Target) error // called before tracers are loaded for a target; nil = not needed
-	ready   func() error                  // called after the maps were created; nil = not needed
-	others  map[string]*ebpf.Map          // maps of the target, in place of those of the C file
+	tracers    []string                      // names of programs, in the order of attaching and detaching
+	refused    error                         // the kind of error if a program cannot be traced
+	prepare    func(target xdp.Target) error // called before tracers are loaded for a target; nil = not needed
+	ready      func() error                  // called after the maps were created; nil = not needed
+	targetMaps map[string]*ebpf.Map          // maps of the target that replace those of the C file, by their names there
 }
 
 // countable returns an interface on which this process can count.
@@ -44,7 +45,7 @@ func countable(name string) (xdp.Interface, error) {
 // open begins to count on an interface by trace, attachXDP or attachTC. The caller closes the
 // counter also after an error.
 func (c *counter) open(iface string, begin func(xdp.Interface) error) error {
-	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
+	defer runtime.KeepAlive(xdp.KernelTypes()) // a cache, which all loads share
 	ifi, err := countable(iface)
 	if err != nil {
 		return err
@@ -59,32 +60,32 @@ func (c *counter) trace(ifi xdp.Interface, selector string) error {
 	if err != nil {
 		return err
 	}
-	h := &attachment{ifi: ifi}
-	move := func(ifi xdp.Interface, to xdp.Program) error {
+	a := &attachment{ifi: ifi}
+	switchTo := func(ifi xdp.Interface, to xdp.Program) error {
 		at, err := c.attachTracers(to, ifi)
 		if reason := (*xdp.TracingError)(nil); errors.As(err, &reason) {
-			return message.Errorf(c.refused, "%s: %w", h.ifi.Name, err)
+			return message.Errorf(c.refused, "%s: %w", a.ifi.Name, err)
 		}
 		if err != nil {
 			return err
 		}
-		before := h.at
-		h.at = at
+		before := a.at
+		a.at = at
 		return before.Close() // a nil Attachment may be closed
 	}
-	if h.traced, err = newFollowed(ifi, selector, program, move); err != nil {
+	if a.traced, err = newFollowed(ifi, selector, program, switchTo); err != nil {
 		return err
 	}
-	if err := move(ifi, program); err != nil {
-		h.traced.watch.Close()
+	if err := switchTo(ifi, program); err != nil {
+		a.traced.watch.Close()
 		return err
 	}
-	h.began = time.Now()
-	c.attachment = h
+	a.began = time.Now()
+	c.attachment = a
 	return nil
 }
 
-// attachTracers attaches all tracers to a program. After an error it is as before.
+// attachTracers attaches all tracers to a program, or none after an error.
 func (c *counter) attachTracers(to xdp.Program, ifi xdp.Interface) (*attach.Attachment, error) {
 	target, err := xdp.OpenTarget(to.ID)
 	if err != nil {
@@ -116,8 +117,9 @@ func (c *counter) attachTo(target xdp.Target, ifi xdp.Interface) (*attach.Attach
 	return attach.Trace(ifi, target, programs...)
 }
 
-// RestrictTo lets the tracing programs of spec, which include bpf/include/traced.h, look at the
-// packets of this interface only; without an index, of all those in the calling thread's namespace.
+// RestrictTo restricts the tracing programs of spec, which include bpf/include/traced.h, to the
+// packets of an interface. If its index is 0, they count those of all interfaces in the calling
+// thread's namespace.
 func RestrictTo(ifi xdp.Interface, spec *ebpf.CollectionSpec) error {
 	constants, err := xdp.Traced(ifi)
 	if err != nil {
@@ -136,7 +138,7 @@ func (c *counter) loadOwn(name string) (*ebpf.Program, error) {
 }
 
 // attachXDP runs a program of ours at the XDP hook of the interface. seen returns how many packets
-// it has seen; nil = that is not known.
+// it has counted; nil = unknown.
 func (c *counter) attachXDP(ifi xdp.Interface, name string, mode packet.Mode, seen func() (uint64, error)) error {
 	prog, err := c.loadOwn(name)
 	if err != nil {
@@ -163,31 +165,36 @@ func (c *counter) load(name string) (*ebpf.Program, error) {
 	if err := c.makeMaps(); err != nil {
 		return nil, err
 	}
-	only := c.spec.Copy()
+	shared := maps.Clone(c.maps)
+	maps.Copy(shared, c.targetMaps)
+	return LoadProgram(c.spec, name, shared)
+}
+
+// LoadProgram loads one program of spec, with existing maps in place of those of the same names.
+// The caller closes the program.
+func LoadProgram(spec *ebpf.CollectionSpec, name string, maps map[string]*ebpf.Map) (*ebpf.Program, error) {
+	only := spec.Copy()
 	only.Programs = map[string]*ebpf.ProgramSpec{name: only.Programs[name]}
 	if err := xdp.Alone(only.Programs[name]); err != nil {
 		return nil, err
 	}
-	given := maps.Clone(c.maps)
-	maps.Copy(given, c.others)
-	coll, err := ebpf.NewCollectionWithOptions(only, ebpf.CollectionOptions{MapReplacements: given, Cache: xdp.KernelTypes()})
+	coll, err := ebpf.NewCollectionWithOptions(only, ebpf.CollectionOptions{MapReplacements: maps, Cache: xdp.KernelTypes()})
 	if err != nil {
 		return nil, err
 	}
-	prog := coll.DetachProgram(name)
-	coll.Close()
-	return prog, nil
+	defer coll.Close()
+	return coll.DetachProgram(name), nil
 }
 
-// makeMaps creates the maps unless they exist. Constants, whose maps have a point in their names,
-// are each program's own.
+// makeMaps creates the maps unless they exist. Maps whose names begin with a dot hold the constants
+// of a program, and each program has its own.
 func (c *counter) makeMaps() error {
 	if c.maps != nil {
 		return nil
 	}
 	c.maps = make(map[string]*ebpf.Map)
 	for name, spec := range c.spec.Maps {
-		if strings.HasPrefix(name, ".") || c.others[name] != nil {
+		if strings.HasPrefix(name, ".") || c.targetMaps[name] != nil {
 			continue
 		}
 		m, err := ebpf.NewMap(spec)
@@ -205,10 +212,8 @@ func (c *counter) makeMaps() error {
 // Close detaches everything and releases the counters. It is called once, after all other methods.
 func (c *counter) Close() error {
 	errs := []error{c.attachment.close()}
-	for _, all := range []map[string]*ebpf.Map{c.maps, c.others} {
-		for _, m := range all {
-			errs = append(errs, m.Close())
-		}
+	for _, m := range slices.AppendSeq(slices.Collect(maps.Values(c.maps)), maps.Values(c.targetMaps)) {
+		errs = append(errs, m.Close())
 	}
 	return errors.Join(errs...)
 }

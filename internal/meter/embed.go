@@ -12,13 +12,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Counters can run inside programs that the caller attaches; the caller then runs them for every
-// packet to be counted. The functions Embed* return counters together with such programs; the
-// programs' instructions refer to the maps that the counters read. Follow does not look at the
-// interface then: the caller notices when its programs are gone.
+// Counters can run inside programs that the caller attaches. The functions Embed* return a counter
+// together with its programs, whose instructions already refer to the maps that the counter reads.
+// The caller runs them for every packet to be counted. Follow does nothing then: only the caller
+// can notice that its programs are gone.
 
-// embed returns programs with instructions that refer to the maps, for the caller to attach to an
-// interface. After an error everything is closed.
+// embed returns programs for the caller to attach to an interface. `of` is the program that the
+// caller traces. After an error everything is closed.
 func (c *counter) embed(iface string, of xdp.Program, names ...string) (programs []*ebpf.ProgramSpec, err error) {
 	ifi, err := countable(iface)
 	if err != nil {
@@ -40,23 +40,24 @@ func (c *counter) embed(iface string, of xdp.Program, names ...string) (programs
 	return programs, nil
 }
 
+// embedded returns one program, and creates the maps if it is the first.
 func (c *counter) embedded(name string) (*ebpf.ProgramSpec, error) {
 	err := c.makeMaps()
 	if err != nil {
 		return nil, support.ExplainLoad("prepare the counting program", err)
 	}
-	given := maps.Clone(c.maps)
-	if given[rodata], err = makeConstants(c.spec); err != nil {
+	shared := maps.Clone(c.maps)
+	if shared[rodata], err = makeConstants(c.spec); err != nil {
 		return nil, support.ExplainLoad("prepare the counting program", err)
 	}
-	c.constants = append(c.constants, given[rodata])
+	c.constants = append(c.constants, shared[rodata])
 	p := c.spec.Programs[name].Copy()
 	for i := range p.Instructions {
 		ins := &p.Instructions[i]
 		if !ins.IsLoadFromMap() {
 			continue
 		}
-		m, ok := given[ins.Reference()]
+		m, ok := shared[ins.Reference()]
 		if !ok {
 			return nil, fmt.Errorf("program %s: no map %s", name, ins.Reference())
 		}
@@ -84,9 +85,9 @@ func makeConstants(spec *ebpf.CollectionSpec) (*ebpf.Map, error) {
 }
 
 // EmbedProtocols makes counters of protocols, and the program that counts. The program's type is
-// ebpf.XDP, or ebpf.SchedCLS for packets that an interface sends. If `of` has an id, that program
-// is traced: then program is for the entry, and exit, unless it is nil, for the exit. The options
-// Program and Mode are ignored.
+// ebpf.XDP, or ebpf.SchedCLS for packets that an interface sends. If the caller traces the program
+// `of`, which then has an id, the results are tracers: program for its entry, and exit for its
+// exit, nil if no such tracer is needed. The options Program and Mode are ignored.
 func EmbedProtocols(o ProtocolsOptions, of xdp.Program) (p *Protocols, program, exit *ebpf.ProgramSpec, err error) {
 	if p, err = newProtocols(o); err != nil {
 		return nil, nil, nil, err

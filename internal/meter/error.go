@@ -15,11 +15,11 @@ var (
 	// ErrNotCountable means that the program cannot be traced. Once it is detached, a program of
 	// ours can count.
 	ErrNotCountable = errors.New("the packets of the program cannot be counted by tracing it")
-	// ErrNotCounting means that the program has left the interface, and that no program which can
-	// be counted has replaced it.
+	// ErrNotCounting means that the counted program no longer runs on the interface, and that there
+	// is no other one that can be counted.
 	ErrNotCounting = errors.New("nothing is counted at the moment")
-	// ErrProgramDecides means that ActionsOptions.Verdict is set but a program is already running,
-	// which decides about packets.
+	// ErrProgramDecides means that ActionsOptions.Verdict is set, but the interface already runs a
+	// program, which returns the verdicts.
 	ErrProgramDecides = errors.New("the running program decides about packets")
 	// ErrNoVerdict means that ProtocolsOptions.Verdicts is set but no program is traced.
 	ErrNoVerdict = errors.New("no program decides about packets")

@@ -50,31 +50,30 @@ func FlowOf(typ headers.Link, packet []byte) (flow Flow, ok bool) {
 	return Flow{Class: class, Source: netip.AddrPortFrom(h.Source, from), Destination: netip.AddrPortFrom(h.Destination, to)}, true
 }
 
-// NoVerdict is the verdict of packets if no program is traced.
+// NoVerdict is the verdict of packets that no traced program has decided about.
 const NoVerdict = xdp.Verdict(xdp.VerdictSlots)
 
 // A FlowEntry has the packets of a flow that got the same verdict and were counted on one CPU. The
 // flow had at least the packets and bytes in Counted, and at most those of Error in addition.
 type FlowEntry struct {
 	Flow    Flow
-	Verdict xdp.Verdict // xdp.UnknownVerdict for a number that is no verdict; or NoVerdict; of lost packets the lost.Reason
+	Verdict xdp.Verdict // or xdp.UnknownVerdict, or NoVerdict; package drops stores its lost.Reason here
 	Counted Tally       // exact, since the flow got the entry
-	Error   Tally       // the most that it may have had before; constant while the flow has the entry
+	Error   Tally       // the upper bound of earlier packets; constant while the flow has the entry
 }
 
 // A FlowBucket has one CPU's entries for flows with the same hash. A flow has the same bucket on
 // all CPUs, and the same index in it as long as it has the entry.
 type FlowBucket struct {
 	Entries []FlowEntry
-	Missed  Tally // the most that a flow without an entry in this bucket may have had on this CPU
+	Missed  Tally // upper bound for each flow without an entry in this bucket, on this CPU
 }
 
-// FlowOverflow counts the flows, and their packets, that the tables could not keep. It is
-// cumulative.
+// FlowOverflow counts evicted flows, and their packets. It is cumulative.
 type FlowOverflow struct {
-	Flows uint64 // times that a flow lost its entry to another one
+	Flows uint64 // evictions: a flow lost its entry to another one
 	Tally        // packets of these flows while they had their entries
-	Most  Tally  // a flow without an entry on any CPU had at most these packets and bytes
+	Most  Tally  // upper bound for each flow without an entry on any CPU
 }
 
 // FlowCounts is the result of FlowTable.Read, cumulative. The caller owns it.
@@ -101,9 +100,9 @@ func flowBuckets(cpus int) int {
 	return 1 << (bits.Len(uint(entries/flowWays)) - 1)
 }
 
-// SizeFlows sizes the table of flows of a program that includes bpf/include/flows.h, and chooses
-// which flow is in which bucket. buckets is how many each CPU has, a power of two; 0 = so many that
-// a CPU's table fits into its cache.
+// SizeFlows sizes the table of flows of a program that includes bpf/include/flows.h, and seeds the
+// hash that assigns flows to buckets. buckets is the number for each CPU, a power of two; 0 = so
+// many that a CPU's table fits into its cache.
 func SizeFlows(spec *ebpf.CollectionSpec, buckets int) error {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
@@ -169,17 +168,16 @@ func (t *FlowTable) Read() (FlowCounts, error) {
 			most[b].Add(byCPU[cpu][b].Missed)
 		}
 	}
-	for _, t := range most {
-		o.Most.Packets = max(o.Most.Packets, t.Packets)
-		o.Most.Bytes = max(o.Most.Bytes, t.Bytes)
+	for _, m := range most {
+		o.Most = Tally{max(o.Most.Packets, m.Packets), max(o.Most.Bytes, m.Bytes)}
 	}
 	return FlowCounts{byCPU, o}, nil
 }
 
 var errBusyBucket = errors.New("an entry of the table of flows keeps changing")
 
-// readBucket copies a bucket while none of its entries changes its flow. The counters in it may
-// rise meanwhile.
+// readBucket copies a bucket at a moment when the kernel does not assign an entry to another flow:
+// it does so between two increments of Version, which is odd meanwhile. Counters may rise.
 func (t *FlowTable) readBucket(i int, into *protocolsFlowBucket) error {
 	shared := (*protocolsFlowBucket)(unsafe.Pointer(&t.mem[i*bucketSize]))
 	for range 1 << 20 {

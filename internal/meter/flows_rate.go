@@ -14,8 +14,8 @@ type FlowRate struct {
 	Flow    Flow
 	Verdict xdp.Verdict // as in FlowEntry
 	Rate
-	Error  Tally
-	lately uint64 // bytes in the interval
+	Error         Tally
+	intervalBytes uint64 // bytes in the interval
 }
 
 // TopFlows returns the n flows with the most bytes in the interval, in that order. Flows with equal
@@ -46,7 +46,7 @@ func FlowRates(i Interval[FlowCounts]) (all []FlowRate) {
 
 func compareFlows(a, b FlowRate) int {
 	return cmp.Or(
-		cmp.Compare(b.lately, a.lately),
+		cmp.Compare(b.intervalBytes, a.intervalBytes),
 		cmp.Compare(b.Bytes, a.Bytes),
 		a.Flow.Compare(b.Flow),
 		cmp.Compare(a.Verdict, b.Verdict),
@@ -72,8 +72,8 @@ type flowSum struct {
 	before, now, error Tally
 }
 
-// sumFlows adds up the entries of all CPUs in a bucket. If a flow has no entry on a CPU, that CPU
-// may have counted the flow in Missed.
+// sumFlows adds up the entries of all CPUs in a bucket. A flow's error is the sum, over all CPUs, of
+// its entry's Error or, on a CPU where it has no entry, of the bucket's Missed.
 func sumFlows(i Interval[FlowCounts], bucket int, sums map[flowKey]flowSum) {
 	var missed Tally
 	for _, buckets := range i.Now.Flows {
@@ -81,14 +81,14 @@ func sumFlows(i Interval[FlowCounts], bucket int, sums map[flowKey]flowSum) {
 	}
 	for cpu, buckets := range i.Now.Flows {
 		b := &buckets[bucket]
-		for place, e := range b.Entries {
+		for index, e := range b.Entries {
 			key := flowKey{e.Flow, e.Verdict}
 			s, ok := sums[key]
 			if !ok {
 				s.error = missed
 			}
 			s.now.Add(e.Counted)
-			s.before.Add(countedBefore(i.Before, cpu, bucket, place, &e))
+			s.before.Add(countedBefore(i.Before, cpu, bucket, index, &e))
 			s.error.Packets -= b.Missed.Packets - e.Error.Packets
 			s.error.Bytes -= b.Missed.Bytes - e.Error.Bytes
 			sums[key] = s
@@ -99,11 +99,11 @@ func sumFlows(i Interval[FlowCounts], bucket int, sums map[flowKey]flowSum) {
 // countedBefore returns the count of the same entry in an earlier snapshot. It is 0 if the flow did
 // not have the entry then, or lost it and got it back; in the second case Error differs, because it
 // includes the lost count.
-func countedBefore(before FlowCounts, cpu, bucket, place int, now *FlowEntry) Tally {
-	if cpu >= len(before.Flows) || place >= len(before.Flows[cpu][bucket].Entries) {
+func countedBefore(before FlowCounts, cpu, bucket, index int, now *FlowEntry) Tally {
+	if cpu >= len(before.Flows) || index >= len(before.Flows[cpu][bucket].Entries) {
 		return Tally{}
 	}
-	e := &before.Flows[cpu][bucket].Entries[place]
+	e := &before.Flows[cpu][bucket].Entries[index]
 	if e.Flow != now.Flow || e.Verdict != now.Verdict || e.Error != now.Error {
 		return Tally{}
 	}

@@ -10,29 +10,29 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A followed program is one of others whose packets are counted, or which is measured. Follow
-// replaces it when the interface runs another one.
+// A followed is an XDP program that we did not attach, and which we count or measure. When the
+// interface runs another program, Follow switches to that one.
 type followed struct {
 	ifi      xdp.Interface // as it was before we attached
 	selector string        // which of several programs is counted: see xdp.OneProgram
 	watch    *xdp.HookWatch
 
-	// move starts counting another program instead of the current one, on the interface as it is
-	// now. After an error it still counts the current one.
-	move func(ifi xdp.Interface, to xdp.Program) error
+	// switchTo starts counting another program instead of the current one, on the interface as it
+	// is now. After an error it still counts the current one.
+	switchTo func(ifi xdp.Interface, to xdp.Program) error
 
-	mu      sync.Mutex // guards program, which Follow may change
-	program xdp.Program
-	runs    uint32 // id of the program at the hook, which may be a dispatcher of `program`; 0 = none
-	here    bool   // `program` was one of the interface's programs
+	mu       sync.Mutex // guards program, which Follow may change
+	program  xdp.Program
+	atHook   uint32 // id of the program at the hook, which may be a dispatcher of `program`; 0 = none
+	runsHere bool   // `program` was one of the interface's programs
 }
 
-func newFollowed(ifi xdp.Interface, selector string, program xdp.Program, move func(xdp.Interface, xdp.Program) error) (f *followed, err error) {
-	f = &followed{ifi: ifi, selector: selector, move: move, program: program}
+func newFollowed(ifi xdp.Interface, selector string, program xdp.Program, switchTo func(xdp.Interface, xdp.Program) error) (f *followed, err error) {
+	f = &followed{ifi: ifi, selector: selector, switchTo: switchTo, program: program}
 	if len(ifi.Programs) > 0 {
-		f.runs = ifi.Programs[0].ID
+		f.atHook = ifi.Programs[0].ID
 	}
-	if f.here, err = runsOn(ifi, program); err != nil {
+	if f.runsHere, err = runsOn(ifi, program); err != nil {
 		return nil, err
 	}
 	f.watch, err = xdp.WatchHook(ifi.Index)
@@ -57,18 +57,17 @@ func (f *followed) Program() xdp.Program {
 	return f.program
 }
 
-// Follow looks at the interface. If another program has replaced the counted one, Follow counts
-// that one from now on, and the counters continue. Call it about once per second, from one
-// goroutine, in the network namespace of Open. The notice is not empty if another program is
-// counted from now on. The error is an ErrNotCounting if no program is counted now, but Follow will
-// continue once it finds a program that it can count. Any other error is final. Either way the
-// counters keep their values.
+// Follow checks which program the interface runs. If another program has replaced the counted one,
+// Follow counts that one from now on, and returns a notice; the counters continue. Call it about
+// once per second, from one goroutine, in the network namespace of Open. The error is an
+// ErrNotCounting if no program is counted now, but a later call may find one that can be counted.
+// Any other error is final. After an error the counters keep their values.
 func (f *followed) Follow() (notice string, err error) {
-	now, err := look(f.watch, f.ifi)
-	if err != nil || now.Program == f.runs {
+	now, err := readHook(f.watch, f.ifi)
+	if err != nil || now.Program == f.atHook {
 		return "", err
 	}
-	notice, err = f.follow(now.Of(f.ifi))
+	notice, err = f.changeProgram(now.Of(f.ifi))
 	if err != nil {
 		// The program may have been replaced meanwhile: libxdp, for example, moves programs to a
 		// new dispatcher.
@@ -77,46 +76,47 @@ func (f *followed) Follow() (notice string, err error) {
 		}
 		return "", message.Errorf(ErrNotCounting, "%v does not run on %s any more: %w", f.program, f.ifi.Name, err)
 	}
-	f.runs = now.Program
+	f.atHook = now.Program
 	return notice, nil
 }
 
-// look is HookWatch.Look with the interface's name in the error if the interface is gone.
-func look(w *xdp.HookWatch, ifi xdp.Interface) (xdp.HookState, error) {
+// readHook is HookWatch.Look with the interface's name in the error if the interface is gone.
+func readHook(w *xdp.HookWatch, ifi xdp.Interface) (xdp.HookState, error) {
 	now, err := w.Look()
 	if errors.Is(err, xdp.ErrGone) {
-		err = gone(ifi)
+		err = goneError(ifi)
 	}
 	return now, err
 }
 
-func gone(ifi xdp.Interface) error {
+func goneError(ifi xdp.Interface) error {
 	return message.Errorf(xdp.ErrGone, "%s was deleted or moved to another network namespace: start again when it is back", ifi.Name)
 }
 
-func (f *followed) follow(ifi xdp.Interface) (notice string, err error) {
+// changeProgram counts the program that the selector finds on the interface as it is now.
+func (f *followed) changeProgram(ifi xdp.Interface) (notice string, err error) {
 	next, err := xdp.OneProgram(ifi, f.selector)
 	if err != nil {
 		return "", err
 	}
-	here, err := runsOn(ifi, next)
+	runsHere, err := runsOn(ifi, next)
 	if err != nil {
 		return "", err
 	}
 	if next.ID == f.program.ID {
-		// An id selects its program whether or not it runs here.
-		if f.here && !here {
+		// A selector that is an id finds its program even if it does not run here any more.
+		if f.runsHere && !runsHere {
 			return "", message.Errorf(xdp.ErrOtherProgram, "what runs there is %v", ifi.Programs)
 		}
-		f.here = here
+		f.runsHere = runsHere
 		return "", nil
 	}
-	if err := f.move(ifi, next); err != nil {
+	if err := f.switchTo(ifi, next); err != nil {
 		return "", err
 	}
 	notice = fmt.Sprintf("%s runs %v instead of %v: now counting %[2]v; up to a second of packets may be missing", f.ifi.Name, next, f.program)
 	f.mu.Lock()
-	f.program, f.here = next, here
+	f.program, f.runsHere = next, runsHere
 	f.mu.Unlock()
 	return notice, nil
 }

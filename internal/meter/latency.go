@@ -37,9 +37,10 @@ func OpenLatency(iface, program string) (*Latency, error) {
 
 func newLatency() (*Latency, error) {
 	spec, err := loadLatency()
-	// The exit's probe is attached first, and does not count until the entry's probe is there. It
-	// is also detached first: if the entry's probe went first, a packet inside would leave without
-	// running the exit's probe, and the exit of the next packet would use its note.
+	// The entry's tracer notes the time, and the exit's tracer uses the note. The exit's is attached
+	// first, and does not count before it finds a note. It is also detached first: a packet inside
+	// the program while tracers change skips the exit's tracer, and leaves its note. If the entry's
+	// tracer were detached first, the exit of the next packet would use that note.
 	tracers := []string{latencyProgXdpcapExit, latencyProgXdpcapEntry}
 	return &Latency{counter{spec: spec, tracers: tracers, refused: ErrNotMeasurable}}, err
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// ReadArray reads a per-CPU array. The result is by index, then by CPU.
+// ReadArray reads a per-CPU array. The result is indexed by the array's index, then by CPU.
 func ReadArray[V any](m *ebpf.Map) ([][]V, error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {

@@ -14,7 +14,8 @@
 package meter
 
 // A Tally is a number of packets, and their bytes, including the fragments of packets in several
-// buffers.
+// buffers. Its memory layout is that of struct tally in bpf/include/verdict.h, so maps with such
+// values are read into it.
 type Tally struct {
 	Packets, Bytes uint64
 }
@@ -23,6 +24,14 @@ type Tally struct {
 func (t *Tally) Add(o Tally) {
 	t.Packets += o.Packets
 	t.Bytes += o.Bytes
+}
+
+// Sum adds up tallies, such as those of all CPUs.
+func Sum(tallies []Tally) (sum Tally) {
+	for _, t := range tallies {
+		sum.Add(t)
+	}
+	return sum
 }
 
 // Subtract takes away an earlier reading of the same counters.

@@ -65,8 +65,8 @@ type ProtocolsOptions struct {
 	// has joined packets. Program and Mode are ignored.
 	AtIngress bool
 
-	// Verdicts selects the packets to count by their verdict, if a program is traced; nil = all. A
-	// number that is not one of the kernel's verdicts stands for all such numbers.
+	// Verdicts selects the packets to count by the verdict of a traced program; nil = all.
+	// xdp.UnknownVerdict stands for all numbers that are not among the kernel's verdicts.
 	Verdicts []xdp.Verdict
 
 	// Filter selects the packets to count, before Verdicts does; nil = all. Package filter compiles
@@ -85,7 +85,7 @@ type Protocols struct {
 	options ProtocolsOptions
 	flows   FlowTable
 
-	mu   sync.Mutex // guards the field below, and the tables from a look until the removal of entries
+	mu   sync.Mutex // guards the field below, and the tables while entries are evicted
 	rare rareClasses
 }
 
@@ -108,7 +108,7 @@ func newProtocols(o ProtocolsOptions) (*Protocols, error) {
 	}
 	p := &Protocols{counter: counter{spec: spec, tracers: o.tracers(), refused: ErrNotCountable}, options: o}
 	p.ready = p.prepareMaps
-	p.rare.aging.Keep = int(spec.Maps[protocolsMapEthertypes].MaxEntries / 2)
+	p.rare = newRareClasses(int(spec.Maps[protocolsMapEthertypes].MaxEntries / 2))
 	return p, nil
 }
 
@@ -145,14 +145,12 @@ func (p *Protocols) total() (n uint64, err error) {
 	}
 	p.rare.addTo(classes)
 	for _, perCPU := range classes {
-		for _, t := range perCPU {
-			n += t.Packets
-		}
+		n += Sum(perCPU).Packets
 	}
 	return n, nil
 }
 
-// program is the name of our own program that counts.
+// program returns the name of our own program that counts.
 func (o *ProtocolsOptions) program() string {
 	if o.Sent || o.AtIngress {
 		return protocolsProgXdpcapTc
@@ -160,9 +158,9 @@ func (o *ProtocolsOptions) program() string {
 	return protocolsProgXdpcapCount
 }
 
-// tracers are the names of our programs that trace another program. If the verdict decides whether
-// a packet counts, packets are parsed at the entry and counted at the exit. The exit's comes first,
-// as in newLatency.
+// tracers returns the names of our programs that trace another program. If flows or verdicts are
+// counted, packets are parsed at the program's entry and counted at its exit, where the verdict is
+// known. The exit's tracer is attached first, as in newLatency.
 func (o *ProtocolsOptions) tracers() []string {
 	if o.Flows || len(o.Verdicts) > 0 {
 		return []string{protocolsProgXdpcapExit, protocolsProgXdpcapFilter}
@@ -206,15 +204,15 @@ func protocolsSpec(o ProtocolsOptions) (*ebpf.CollectionSpec, error) {
 	return spec, attach.Set(spec, constants)
 }
 
-// prepareMaps maps the tables of flows into memory if they are requested, and creates the entry for
-// classes that find the table full. That entry is created first, so that there is room for it.
+// prepareMaps maps the tables of flows into memory if flows are counted. It creates the entry
+// noRoom while Naive's table still has room for it.
 func (p *Protocols) prepareMaps() (err error) {
 	if m := p.maps[protocolsMapFlows]; m.MaxEntries() > 1 {
 		if p.flows, err = OpenFlowTable(m); err != nil {
 			return err
 		}
 	}
-	if err := p.maps[protocolsMapNaiveTallies].Put(uint32(protocolsClassNO_ROOM), protocolsTally{}); err != nil {
+	if err := p.maps[protocolsMapNaiveTallies].Put(noRoom, Tally{}); err != nil {
 		return fmt.Errorf("prepare map %s: %w", protocolsMapNaiveTallies, err)
 	}
 	return nil
@@ -233,10 +231,11 @@ func (p *Protocols) Read() (ProtocolCounts, error) {
 	return c, nil
 }
 
-// Follow is as every meter's Follow. It also makes room in the table of EtherTypes.
+// Follow follows the interface's program: see [Actions.Follow]. It also evicts EtherTypes without
+// recent packets from their table.
 func (p *Protocols) Follow() (notice string, err error) {
 	p.mu.Lock()
-	err = p.forget(time.Now())
+	err = p.evictQuiet(time.Now())
 	p.mu.Unlock()
 	if err != nil {
 		return "", fmt.Errorf("make room for EtherTypes on %s: %w", p.Interface().Name, err)

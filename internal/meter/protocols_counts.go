@@ -1,5 +1,7 @@
 package meter
 
+import "slices"
+
 // ProtocolCounts are the counts of Protocols. The zero value has no packets.
 type ProtocolCounts struct {
 	// Classes are the packets per class and CPU. Naive has one slot for all CPUs. Classes without
@@ -17,13 +19,9 @@ var SizeNames = [protocolsLimitSIZES]string{"0-64", "65-127", "128-255", "256-51
 
 // SizeOf is the index in SizeNames of a packet with so many bytes.
 func SizeOf(bytes uint32) int {
-	largest := [len(SizeNames) - 1]uint32{64, 127, 255, 511, 1023, 1518}
-	for i, most := range largest {
-		if bytes <= most {
-			return i
-		}
-	}
-	return len(largest)
+	largest := []uint32{64, 127, 255, 511, 1023, 1518} // bytes of each range but the last
+	i, _ := slices.BinarySearch(largest, bytes)
+	return i
 }
 
 // CPUs returns how many CPUs are counted separately.
@@ -35,12 +33,7 @@ func (c ProtocolCounts) CPUs() int {
 }
 
 // Class returns the packets of a class on all CPUs.
-func (c ProtocolCounts) Class(class Class) (sum Tally) {
-	for _, t := range c.Classes[class] {
-		sum.Add(t)
-	}
-	return sum
-}
+func (c ProtocolCounts) Class(class Class) Tally { return Sum(c.Classes[class]) }
 
 // CPU returns the packets of a class on one CPU.
 func (c ProtocolCounts) CPU(class Class, cpu int) Tally {

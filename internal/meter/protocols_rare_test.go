@@ -7,7 +7,7 @@ import "testing"
 func TestEtherTypesAreBounded(t *testing.T) {
 	t.Parallel()
 	const arp = 0x0806
-	var r rareClasses
+	r := newRareClasses(0)
 	seen := make(map[Class]struct{})
 	before := make(map[Class]uint64)
 	for round := range 10 {

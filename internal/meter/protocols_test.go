@@ -292,7 +292,7 @@ func TestEtherTypesMakeRoom(t *testing.T) {
 			start := time.Now()
 			forget := func(after time.Duration) {
 				t.Helper()
-				must(t, b.forget(start.Add(after)))
+				must(t, b.evictQuiet(start.Add(after)))
 			}
 			check := func(want map[Class]uint64) {
 				t.Helper()

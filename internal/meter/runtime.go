@@ -16,7 +16,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Runtime reads how often and how long a program ran from the kernel's own counters. While it is
+// Runtime reads from the kernel's own counters how often and how long a program ran. While it is
 // open, the kernel counts the runs of all BPF programs on the machine, which costs each run about
 // 20 ns.
 type Runtime struct {
@@ -27,10 +27,10 @@ type Runtime struct {
 	reading sync.Mutex // guards the fields below, which Follow changes
 	prog    *ebpf.Program
 	before  RuntimeCounts // prog's counters when we began to measure it
-	sum     RuntimeCounts // of the programs measured before
+	sum     RuntimeCounts // of the programs that prog has replaced
 }
 
-// RuntimeCounts are cumulative since Open.
+// RuntimeCounts are cumulative since OpenRuntime.
 type RuntimeCounts struct {
 	Runs uint64
 	Time time.Duration // time in the program, CLOCK_MONOTONIC
@@ -75,7 +75,7 @@ func OpenRuntime(iface string) (*Runtime, error) {
 	return r, nil
 }
 
-// measure reads the counters of a program from now on.
+// measure switches to a program, whose counters are read from now on.
 func (r *Runtime) measure(_ xdp.Interface, p xdp.Program) error {
 	prog, err := xdp.OpenProgram(p.ID)
 	if errors.Is(err, os.ErrNotExist) {

@@ -17,8 +17,8 @@ import (
 
 //go:generate go tool bpf2go -target bpfel -type record -type event -type key -type count -type loss tracepoints ../../bpf/tracepoints.c
 
-// An Event is a kind of event that a tracepoint reports. For some events, the tracepoint differs
-// between kernel versions.
+// An Event is a kind of event that a tracepoint reports. Some events have different tracepoints in
+// different kernel versions.
 type Event uint32
 
 const (
@@ -39,10 +39,10 @@ const (
 // in all its network namespaces, except for successful redirects.
 type TracepointOptions struct {
 	// Interface restricts the events to one interface in the calling thread's network namespace;
-	// nil = all. Some tracepoints do not name an interface. Then events of cpumaps count if a
-	// program of the interface has the map, as Open or Follow found it; events of memory models
-	// count if the model was connected to the interface since Open; failed attachments count if
-	// they are in the same namespace.
+	// nil = all. Some tracepoints do not name an interface: events of cpumaps count if the
+	// interface's program, at Open or at the last Follow, has the map; events of memory models count
+	// if the model was connected to the interface since Open; failed attachments count if they are
+	// in the same namespace.
 	Interface *xdp.Interface
 
 	// Namespace restricts the events to the interfaces of the calling thread's network namespace,
@@ -50,13 +50,13 @@ type TracepointOptions struct {
 	Namespace bool
 
 	// Program restricts the events to those of one XDP program, by its name or id; "" = all.
-	// Tracepoints that name neither a program nor a map are then Absent.
+	// Tracepoints that name neither a program nor a map are then omitted, and listed by Absent.
 	Program string
 
 	// Redirects counts successful redirects, too: one event for every packet.
 	Redirects bool
 
-	// Netns tells interfaces of different network namespaces apart: Case.Netns.
+	// Netns counts interfaces of different network namespaces separately: Case.Netns.
 	Netns bool
 
 	// Record sends single events to Next.
@@ -66,7 +66,7 @@ type TracepointOptions struct {
 // Tracepoints counts the events of the kernel's xdp:* tracepoints.
 type Tracepoints struct {
 	coll   *ebpf.Collection
-	links  []link.Link // kept, because the garbage collector closes links that are not
+	links  []link.Link // references to them: the garbage collector closes links without any
 	events []Event
 	absent []Absent
 	reader *recordReader // nil without TracepointOptions.Record
@@ -78,7 +78,7 @@ type Tracepoints struct {
 	program     xdp.Program // the program that is counted now, zero = all
 	places      []*place
 
-	mu     sync.Mutex // guards the fields below, and the table from a look until the removal of entries
+	mu     sync.Mutex // guards the fields below, and the table while entries are evicted
 	aging  Aging[tracepointsKey]
 	former map[Case]EventCount // EventCounts.Former
 }
@@ -104,7 +104,7 @@ func OpenTracepoints(o TracepointOptions) (*Tracepoints, error) {
 			return nil, err
 		}
 	}
-	types := xdp.KernelTypes()
+	types := xdp.KernelTypes() // kept from here to the load, so that they are read once
 	chosen, err := t.choose(spec, o)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (t *Tracepoints) choose(spec *ebpf.CollectionSpec, o TracepointOptions) ([]
 			continue
 		}
 		delete(spec.Programs, p.program)
-		if reason != notAsked {
+		if reason != notRequested {
 			t.absent = append(t.absent, Absent{Tracepoint: p.name, Reason: reason})
 		}
 	}
@@ -156,24 +156,23 @@ func (t *Tracepoints) choose(spec *ebpf.CollectionSpec, o TracepointOptions) ([]
 
 // restrict sets the variables that the programs filter by.
 func (t *Tracepoints) restrict(spec *ebpf.CollectionSpec, o TracepointOptions) error {
-	values := map[string]any{
-		tracepointsVarOnlyProgram:  t.program.ID,
-		tracepointsVarRecordEvents: o.Record,
-		tracepointsVarToldNetns:    o.Netns,
-	}
-	of := o.Interface
+	only := o.Interface
 	if o.Namespace {
-		of = new(xdp.Interface)
+		only = new(xdp.Interface) // the whole namespace: see RestrictTo
 	}
-	if of != nil {
-		if err := RestrictTo(*of, spec); err != nil {
+	if only != nil {
+		if err := RestrictTo(*only, spec); err != nil {
 			return err
 		}
 	}
-	return attach.Set(spec, values)
+	return attach.Set(spec, map[string]any{
+		tracepointsVarOnlyProgram:  t.program.ID,
+		tracepointsVarRecordEvents: o.Record,
+		tracepointsVarToldNetns:    o.Netns,
+	})
 }
 
-// begin attaches the programs. It is the last step, so that no event comes before all is ready.
+// begin attaches the programs as its last step, when everything that handles events is ready.
 func (t *Tracepoints) begin(chosen []tracepoint, o TracepointOptions) (err error) {
 	if err := t.findPlaces(o); err != nil {
 		return err

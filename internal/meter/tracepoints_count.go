@@ -21,26 +21,28 @@ type Case struct {
 	MapID   uint32       // CPUMapEnqueue, CPUMapKthread; Redirect and RedirectErr through a map
 	MapType ebpf.MapType // RedirectErr through a map
 	ToCPU   int          // CPUMapEnqueue
-	From    string       // interface that received the packet, that sends it (BulkTx) or that connects (MemConnect)
+	From    string       // the receiving interface; of BulkTx the sending, of MemConnect the connecting one
 	Netns   uint32       // inode of From's network namespace; 0 without TracepointOptions.Netns
 	To      string       // interface: DevmapXmit
 	Message string       // AttachFailed: the kernel's message, cut after 103 bytes
 }
 
-// An EventCount counts the events of one Case, cumulative since Open.
+// An EventCount counts the events of one Case, cumulative since Open. Its memory layout is that of
+// struct count in bpf/tracepoints.c, so the map is read into it.
 type EventCount struct {
 	Events  uint64 `json:"count"`   // how often the tracepoint was hit; a bulk of packets is one event
 	Packets uint64 `json:"packets"` // sent, queued, taken or redirected
 	Drops   uint64 `json:"drops"`   // packets that were lost
 
-	// Generic and Foreign are the Drops of an Exception in generic mode. The kernel reports each of
-	// these a second time, by skb:kfree_skb. Generic counts the drops of the interface's own
-	// program, and Foreign those of packets that another interface's program has redirected to it.
+	// Generic and Foreign are the Drops of an Exception in generic mode, which the kernel also
+	// reports by skb:kfree_skb. Generic counts the drops of the interface's own program, and Foreign
+	// those of packets that another interface's program has redirected to it.
 	Generic uint64 `json:"-"`
 	Foreign uint64 `json:"-"`
 
-	// Sched counts the CPUMapKthread bulks for which the thread had slept or let other threads run
-	// first. The others count the verdicts of the program in the map's entry, if it has one.
+	// Sched counts the CPUMapKthread bulks before which the thread slept or let other threads run.
+	// Passed, Dropped and Redirected count the verdicts of the program in the map's entry, if it has
+	// one.
 	Sched      uint64 `json:"sched,omitempty"`
 	Passed     uint64 `json:"passed,omitempty"`
 	Dropped    uint64 `json:"dropped,omitempty"`
@@ -71,11 +73,11 @@ func SumEvents(perCPU []EventCount) (sum EventCount) {
 // EventCounts is the result of Tracepoints.Read, cumulative since Open. The caller owns it.
 type EventCounts struct {
 	Cases  map[Case][]EventCount // by the CPU that hit the tracepoint, for all possible CPUs
-	Missed uint64                // events without a case, because there were too many cases
+	Missed uint64                // events that found the table of cases full
 
-	// Former has the cases that were removed, with their sums over the CPUs. When there are many
-	// cases, those without an event for a minute make room for others. Cases no longer has their
-	// events. They have Gone in place of interfaces, and no map's id, so that they are few.
+	// Former has the sums over the CPUs of evicted cases, whose events Cases no longer has: when
+	// there are many cases, those without an event for a minute are evicted. Former cases have Gone
+	// in place of interfaces, and no id of a map, so that there are few.
 	Former map[Case]EventCount
 
 	Lost uint64 // records that Next never returns, because the ring was full
@@ -95,7 +97,7 @@ func (t *Tracepoints) Read() (EventCounts, error) {
 	defer t.mu.Unlock()
 	c := EventCounts{Cases: make(map[Case][]EventCount), Former: maps.Clone(t.former)}
 	var key tracepointsKey
-	var slots []tracepointsCount
+	var slots []EventCount
 	all := t.coll.Maps[tracepointsMapCounts].Iterate()
 	for all.Next(&key, &slots) {
 		c.add(caseOf(&key), slots)
@@ -122,24 +124,17 @@ func (t *Tracepoints) Read() (EventCounts, error) {
 }
 
 // keptCases is how many cases are kept however quiet they are. The table has room for four times as
-// many, so that the cases of the last minute always fit.
+// many, for the cases of the last minute.
 const keptCases = 1024
 
-// forget removes cases from the table when it is time to. They may name interfaces of containers
-// that are long gone, and each case is several time series for Prometheus. Their counts are added
-// to former cases.
-func (t *Tracepoints) forget(now time.Time) error {
+// evictQuiet evicts cases from the table, and adds their counts to former cases. They may name
+// interfaces of containers that are long gone, and each case is several time series for Prometheus.
+func (t *Tracepoints) evictQuiet(now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	sum := func(slots []tracepointsCount) (all EventCount) {
-		for cpu := range slots {
-			all.Add(countOf(&slots[cpu]))
-		}
-		return all
-	}
-	err := Forget(&t.aging, now, t.coll.Maps[tracepointsMapCounts], ebpf.MustPossibleCPU(),
-		func(_ tracepointsKey, slots []tracepointsCount) (uint64, bool) { return sum(slots).Events, true },
-		func(key tracepointsKey, slots []tracepointsCount) {
+	err := EvictQuiet(&t.aging, now, t.coll.Maps[tracepointsMapCounts], ebpf.MustPossibleCPU(),
+		func(_ tracepointsKey, slots []EventCount) (uint64, bool) { return SumEvents(slots).Events, true },
+		func(key tracepointsKey, slots []EventCount) {
 			c := caseOf(&key)
 			c.MapID, c.Netns = 0, 0
 			for _, name := range []*string{&c.From, &c.To} {
@@ -147,9 +142,9 @@ func (t *Tracepoints) forget(now time.Time) error {
 					*name = Gone
 				}
 			}
-			all := sum(slots)
-			all.Add(t.former[c])
-			t.former[c] = all
+			sum := SumEvents(slots)
+			sum.Add(t.former[c])
+			t.former[c] = sum
 		})
 	if err != nil {
 		return fmt.Errorf("make room for counters of the xdp tracepoints: %w", err)
@@ -157,12 +152,13 @@ func (t *Tracepoints) forget(now time.Time) error {
 	return nil
 }
 
-func (c *EventCounts) add(k Case, slots []tracepointsCount) {
+// add adds the counts of a case by CPU. Several keys of the map can be one case.
+func (c *EventCounts) add(k Case, slots []EventCount) {
 	if c.Cases[k] == nil {
 		c.Cases[k] = make([]EventCount, len(slots))
 	}
-	for cpu := range slots {
-		c.Cases[k][cpu].Add(countOf(&slots[cpu]))
+	for cpu, n := range slots {
+		c.Cases[k][cpu].Add(n)
 	}
 }
 
@@ -209,7 +205,7 @@ type MemoryType uint32
 
 var memoryTypes = [...]string{"page_shared", "page_order0", "page_pool", "xsk_buff_pool"}
 
-// String is the kernel's name in lower case, or the number where this is a newer type.
+// String returns the kernel's name in lower case, or the number of a type that is newer than these.
 func (m MemoryType) String() string {
 	if int(m) < len(memoryTypes) {
 		return memoryTypes[m]

@@ -14,16 +14,17 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A place is an interface whose program matters to Tracepoints.
+// A place is an interface whose program Tracepoints watches: the requested interface, or one that
+// runs the requested program.
 type place struct {
-	ifi   xdp.Interface
-	watch *xdp.HookWatch
-	runs  bool // it ran the requested program
+	ifi         xdp.Interface
+	watch       *xdp.HookWatch
+	isRequested bool // it ran the requested program at Open
 }
 
-// look notes which program the interface runs now, and reports whether that has changed.
-func (p *place) look() (changed bool, err error) {
-	now, err := look(p.watch, p.ifi)
+// refresh notes which program the interface runs now, and reports whether that has changed.
+func (p *place) refresh() (changed bool, err error) {
+	now, err := readHook(p.watch, p.ifi)
 	if err != nil {
 		return false, err
 	}
@@ -65,9 +66,9 @@ func (t *Tracepoints) findPlaces(o TracepointOptions) error {
 	for _, ifi := range interfaces {
 		p := &place{ifi: ifi}
 		if t.selector != "" {
-			p.runs, _ = runsOn(ifi, t.program)
+			p.isRequested, _ = runsOn(ifi, t.program)
 		}
-		if !p.runs && !t.ofInterface {
+		if !p.isRequested && !t.ofInterface {
 			continue
 		}
 		var err error
@@ -79,14 +80,14 @@ func (t *Tracepoints) findPlaces(o TracepointOptions) error {
 	return nil
 }
 
-// Follow looks at the requested interface and program. If another program of the same name has
-// replaced the counted one, it counts that one from now on. It also makes room in the table of
-// cases. See [Actions.Follow].
+// Follow checks the requested interface and program. If another program of the same name has
+// replaced the counted one, it counts the events of that one from now on. It also evicts cases
+// without recent events. See [Actions.Follow].
 func (t *Tracepoints) Follow() (notice string, err error) {
-	if err := t.forget(time.Now()); err != nil {
+	if err := t.evictQuiet(time.Now()); err != nil {
 		return "", err
 	}
-	changed, err := t.look()
+	changed, err := t.refreshPlaces()
 	if err != nil {
 		return "", err
 	}
@@ -120,17 +121,18 @@ func (t *Tracepoints) Capabilities() []int {
 	return []int{unix.CAP_SYS_ADMIN}
 }
 
-// look looks at all places, and drops interfaces that are gone.
-func (t *Tracepoints) look() (changed bool, err error) {
+// refreshPlaces refreshes all places, and removes those whose interfaces are gone. It is an error
+// if the requested interface is gone.
+func (t *Tracepoints) refreshPlaces() (changed bool, err error) {
 	var gone error
 	t.places = slices.DeleteFunc(t.places, func(p *place) bool {
-		other, lookErr := p.look()
-		changed = changed || other
-		if !errors.Is(lookErr, xdp.ErrGone) {
-			err = errors.Join(err, lookErr)
+		placeChanged, placeErr := p.refresh()
+		changed = changed || placeChanged
+		if !errors.Is(placeErr, xdp.ErrGone) {
+			err = errors.Join(err, placeErr)
 			return false
 		}
-		gone, changed = lookErr, true
+		gone, changed = placeErr, true
 		p.watch.Close()
 		return true
 	})
@@ -143,17 +145,17 @@ func (t *Tracepoints) look() (changed bool, err error) {
 // findAgain returns the requested program as it is now. If it ran on interfaces, it must run there
 // again; otherwise it only needs to be loaded.
 func (t *Tracepoints) findAgain() (next xdp.Program, err error) {
-	ran := false
+	ranOnInterface := false
 	for _, p := range t.places {
-		if !p.runs {
+		if !p.isRequested {
 			continue
 		}
-		ran = true
+		ranOnInterface = true
 		if runs, err := runsOn(p.ifi, t.program); runs || err != nil {
 			return t.program, err
 		}
 	}
-	if !ran {
+	if !ranOnInterface {
 		_, err := xdp.FindProgram(strconv.FormatUint(uint64(t.program.ID), 10))
 		if errors.Is(err, xdp.ErrNoSuchProgram) {
 			return xdp.FindProgram(t.selector)
@@ -163,7 +165,7 @@ func (t *Tracepoints) findAgain() (next xdp.Program, err error) {
 	err = errors.New("a program gets a new id when it is loaded again")
 	for _, p := range t.places {
 		found, chooseErr := xdp.OneProgram(p.ifi, t.selector)
-		if chooseErr == nil && found.ID != t.program.ID { // an id selects its program whether or not it runs here
+		if chooseErr == nil && found.ID != t.program.ID { // a selector that is an id finds the former program
 			return found, nil
 		}
 		if chooseErr != nil {
@@ -173,8 +175,8 @@ func (t *Tracepoints) findAgain() (next xdp.Program, err error) {
 	return xdp.Program{}, err
 }
 
-// allowMaps stores maps in program_maps, by which the programs recognize events of cpumaps: the
-// maps of the requested program, or of the programs on the interface.
+// allowMaps fills program_maps, by which the tracing programs recognize events of cpumaps, with the
+// maps of the requested program or, without one, of the programs on the interface.
 func (t *Tracepoints) allowMaps() error {
 	if t.selector != "" {
 		return t.allowMapsOf(t.program.ID)
@@ -195,7 +197,7 @@ func (t *Tracepoints) allowMaps() error {
 
 func (t *Tracepoints) allowMapsOf(id uint32) error {
 	prog, err := xdp.OpenProgram(id)
-	if errors.Is(err, os.ErrNotExist) { // Follow will find the next one
+	if errors.Is(err, os.ErrNotExist) { // Follow will find its successor
 		return nil
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package meter
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf/btf"
 
@@ -55,13 +56,14 @@ type Absent struct {
 	Reason     string
 }
 
-// notAsked is the reason of tracepoints that Absent omits.
-const notAsked = "not asked for"
+// notRequested is the reason of tracepoints that are omitted as the options request it: Absent does
+// not list them.
+const notRequested = "not requested"
 
 // absence returns why a tracepoint is omitted; "" if it is counted.
 func (p *tracepoint) absence(kernel map[string]string, o TracepointOptions) string {
 	if p.event == Redirect && !o.Redirects {
-		return notAsked
+		return notRequested
 	}
 	args, ok := kernel[p.name]
 	if !ok {
@@ -70,12 +72,10 @@ func (p *tracepoint) absence(kernel map[string]string, o TracepointOptions) stri
 	if o.Program != "" && !p.ofProgram {
 		return "it does not name the program"
 	}
-	for _, known := range p.args {
-		if args == known {
-			return ""
-		}
+	if !slices.Contains(p.args, args) {
+		return fmt.Sprintf("xdpcap does not know its arguments (%s)", args)
 	}
-	return fmt.Sprintf("xdpcap does not know its arguments (%s)", args)
+	return ""
 }
 
 // kernelTracepoints returns the argument lists of our tracepoints that the running kernel has.

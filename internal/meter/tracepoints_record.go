@@ -49,10 +49,10 @@ func newRecordReader(ring *ebpf.Map) (*recordReader, error) {
 // goroutine may call it at a time. After Stop it returns the events that came before, and then
 // [os.ErrClosed]. If TracepointOptions.Record is false, it returns that at once.
 func (t *Tracepoints) Next() (Record, error) {
-	if t.reader == nil {
+	r := t.reader
+	if r == nil {
 		return Record{}, os.ErrClosed
 	}
-	r := t.reader
 	if err := r.ReadInto(&r.buffer); err != nil {
 		if errors.Is(err, ringbuf.ErrFlushed) || errors.Is(err, ringbuf.ErrClosed) {
 			return Record{}, os.ErrClosed

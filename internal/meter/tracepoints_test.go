@@ -242,8 +242,8 @@ func TestAbsence(t *testing.T) {
 	}
 	want := map[string]string{
 		"xdp_exception":        "xdpcap does not know its arguments (*net_device, *bpf_prog, uint, int)",
-		"xdp_redirect":         notAsked,
-		"xdp_redirect_map":     notAsked,
+		"xdp_redirect":         notRequested,
+		"xdp_redirect_map":     notRequested,
 		"xdp_redirect_err":     "this kernel does not have it",
 		"xdp_redirect_map_err": "this kernel does not have it",
 	}
@@ -304,7 +304,7 @@ func TestCasesMakeRoom(t *testing.T) {
 	want := sum(counts())
 	start := time.Now()
 	for _, after := range []time.Duration{0, quietTime} {
-		must(t, tp.forget(start.Add(after)))
+		must(t, tp.evictQuiet(start.Add(after)))
 	}
 	if diff := cmp.Diff(want, sum(counts())); diff != "" {
 		t.Errorf("in all, after some made room: %s", diff)

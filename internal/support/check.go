@@ -1,10 +1,10 @@
 package support
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -31,18 +31,19 @@ func (a Answer) String() string {
 // MarshalText writes the answer's name: "yes", "no" or "unknown".
 func (a Answer) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// A Check is one question and its answer.
+// A Check is the answer whether a feature works here.
 type Check struct {
-	Key    string `json:"-"`
+	Key    string `json:"-"` // names the feature
 	Answer Answer `json:"answer"`
 	Reason string `json:"reason,omitempty"` // the cause of a no, or a note on a yes; else ""
 	Remedy string `json:"remedy,omitempty"` // of a no; "" = unknown, or it depends on Kind
 
-	// Kind is for callers that have their own remedy, such as other options. nil = no such kind.
+	// Kind is one of the errors below if a caller has its own remedy, such as other options; else
+	// nil.
 	Kind error `json:"-"`
 }
 
-// The kinds of Check.Kind.
+// The values of Check.Kind.
 var (
 	ErrAnotherCapture = errors.New("the program is another capture's, and cannot be traced")
 	ErrOccupied       = errors.New("the interface runs an XDP program, which is never replaced")
@@ -52,7 +53,7 @@ var (
 	ErrLargeMTU       = errors.New("the driver has no XDP for packets of several buffers, which the MTU allows")
 	ErrPrivileges     = errors.New("this process lacks privileges")
 	ErrTracingRefused = errors.New("the kernel does not permit fentry and fexit programs")
-	// ErrKernelRefuses is the ErrTracingRefused that only another kernel helps against.
+	// ErrKernelRefuses is an ErrTracingRefused whose only remedy is another kernel.
 	ErrKernelRefuses = fmt.Errorf("%w to anybody", ErrTracingRefused)
 )
 
@@ -67,40 +68,27 @@ type Checks []Check
 
 // Get finds a check by its key. If the check was not made, its answer is Unknown.
 func (cs Checks) Get(key string) Check {
-	for _, c := range cs {
-		if c.Key == key {
-			return c
-		}
+	if i := slices.IndexFunc(cs, func(c Check) bool { return c.Key == key }); i >= 0 {
+		return cs[i]
 	}
 	return Check{Key: key}
 }
 
 // MarshalJSON makes one object: a key for each check, in order.
 func (cs Checks) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteByte('{')
-	for i, c := range cs {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		key, err := json.Marshal(c.Key)
-		if err != nil {
-			return nil, err
-		}
+	var fields []string
+	for _, c := range cs {
 		value, err := json.Marshal(c)
 		if err != nil {
 			return nil, err
 		}
-		b.Write(key)
-		b.WriteByte(':')
-		b.Write(value)
+		fields = append(fields, fmt.Sprintf("%q:%s", c.Key, value))
 	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return []byte("{" + strings.Join(fields, ",") + "}"), nil
 }
 
-// all returns Yes if all needs are Yes. Otherwise it returns the first need that is No, or else the
-// first that is Unknown.
+// all returns a check with this key: Yes if all needs are Yes, or else the answer and the reason of
+// the first need that is No, or of the first that is Unknown.
 func all(key string, needs ...Check) Check {
 	for _, answer := range []Answer{No, Unknown} {
 		for _, n := range needs {

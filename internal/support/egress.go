@@ -11,8 +11,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// checkEgress checks whether programs can see the packets that an interface sends. The reason of a
-// yes is the kind of attachment.
+// checkEgress checks whether the kernel runs programs on the packets that an interface sends. The
+// reason of a yes is the kind of attachment.
 func checkEgress() Check {
 	const key = "egress"
 	missing := missingCapabilities(heldOrNone())
@@ -39,17 +39,17 @@ func checkEgress() Check {
 	return Check{Key: key, Answer: Yes, Reason: "by " + kind.String()}
 }
 
-// egressOnce is the result of checkEgress, which runs once.
+// egressOnce returns the result of checkEgress, which runs once.
 var egressOnce = sync.OnceValue(checkEgress)
 
-// AtTC checks whether programs can see at tc the packets that an interface receives or sends.
+// AtTC checks whether programs can run at tc on the packets that an interface receives or sends.
 func AtTC(ifi xdp.Interface) Check {
-	return atInterface(egressOnce(), func() Check { return qdisc(ifi) })
+	return withQdisc(egressOnce(), func() Check { return checkQdisc(ifi) })
 }
 
-// PrefersTC reports whether the packets that an interface receives are better seen at tc ingress
-// than at XDP: no XDP program runs there, and it is no card whose driver has native XDP. A program
-// at XDP would take offloads away from a veth's other end.
+// PrefersTC reports whether received packets are better captured at tc ingress than at XDP: no XDP
+// program runs on the interface, and it is not a card whose driver has native XDP. On a veth, a
+// program at XDP would disable offloads of the other end.
 func PrefersTC(ifi xdp.Interface) bool {
 	if len(ifi.Programs) > 0 {
 		return false
@@ -58,30 +58,31 @@ func PrefersTC(ifi xdp.Interface) bool {
 	return !isCard && AtTC(ifi).Answer != No
 }
 
-// atInterface returns the meaning of the kernel's check for an interface: clsact needs room there.
-func atInterface(kernel Check, qdisc func() Check) Check {
+// withQdisc adds a no of the interface's check to the kernel's check, if programs run by clsact: this
+// qdisc needs room at the interface.
+func withQdisc(kernel Check, ofInterface func() Check) Check {
 	if kernel.Answer == Yes && kernel.Reason == "by "+tc.Clsact.String() {
-		if c := qdisc(); c.Answer == No {
+		if c := ofInterface(); c.Answer == No {
 			return c
 		}
 	}
 	return kernel
 }
 
-// qdisc checks whether an interface has room for the qdisc clsact.
-func qdisc(ifi xdp.Interface) Check {
+// checkQdisc checks whether an interface has room for the qdisc clsact.
+func checkQdisc(ifi xdp.Interface) Check {
 	if err := tc.CheckQdisc(ifi.Index); err != nil {
 		return Check{Answer: No, Reason: err.Error()}
 	}
 	return yes("")
 }
 
-// egress checks whether programs can see the packets that this interface sends; without an
-// interface, whether they can on any.
+// egress checks whether programs can run on the packets that the report's interface sends or, if it
+// has none, on those of any interface.
 func (r *Report) egress() Check {
 	c := r.Kernel.Checks.Get("egress")
 	if r.Interface == nil {
 		return c
 	}
-	return atInterface(c, func() Check { return r.Interface.qdisc })
+	return withQdisc(c, func() Check { return r.Interface.qdisc })
 }

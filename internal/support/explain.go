@@ -23,8 +23,7 @@ const oldestKernel = 6<<16 | 1<<8
 const errENOTSUPP = unix.Errno(524)
 
 // ExplainLoad explains an error of loading a program or creating a map. The text begins with
-// `tried`. The capabilities must have been checked before, so that EPERM has another cause than the
-// library suggests.
+// `tried`. Its caller has checked the capabilities, so an EPERM has another cause.
 func ExplainLoad(tried string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM):
@@ -43,8 +42,8 @@ func ExplainLoad(tried string, err error) error {
 	return fmt.Errorf("%s: %w", tried, err)
 }
 
-// mayOpenFew reports whether the limit of open files is so low that it may be the cause of any
-// error of loading: the library also reports it as a feature that the kernel lacks.
+// mayOpenFew reports whether the limit of open files is so low that it may be the cause of an error
+// of loading: the library may report it as a missing feature of the kernel.
 func mayOpenFew() bool {
 	var limit unix.Rlimit
 	return unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Cur < 128
@@ -70,8 +69,8 @@ func ExplainBTF(tried string, err error) error {
 	return fmt.Errorf("%s: %w", tried, err)
 }
 
-// CheckBTF returns nil if the kernel describes its types (BTF). Without that, no program can call
-// its functions by name.
+// CheckBTF returns nil if the kernel describes its types (BTF), without which no program can call a
+// kernel function.
 func CheckBTF() error {
 	if !exists(kernelBTF) {
 		return fmt.Errorf("there is no %s: %s", kernelBTF, remedyBTF)
@@ -200,7 +199,8 @@ func lockedDown() bool {
 	return err == nil && !strings.Contains(string(mode), "[none]")
 }
 
-// seccompFilter reports whether a filter that is not this process's own restricts its system calls.
+// seccompFilter reports whether a filter restricts the system calls of this process that it has not
+// installed itself.
 func seccompFilter() bool {
 	status, err := os.ReadFile("/proc/self/status")
 	return err == nil && filtersIn(string(status)) > privilege.Filters()

@@ -34,7 +34,7 @@ func (r *Report) features(l limits) Checks {
 	rights := r.rights()
 	perf := l.perf(all(FeaturePerf, rights, k.Get("perf_event_array"), k.Get("perf_event")))
 	ring := all(FeatureRing, rights, k.Get("shared_rings"))
-	rings := perf // if these rings are not available, a capture uses the other ones
+	rings := perf // a capture uses the other kind if this one does not work
 	if perf.Answer != Yes && ring.Answer == Yes {
 		rings = ring
 	}
@@ -91,8 +91,8 @@ func (r *Report) meters(traced Check) Check {
 	return all(FeatureMeters, r.rights(), k.Get("xdp"), k.Get("xdp_frags"), k.Get("isa_v3"), r.port())
 }
 
-// latency checks whether run times can be measured. The kernel's counters have the mean even if a
-// program cannot be traced.
+// latency checks whether run times can be measured. If a program cannot be traced, the kernel's
+// counters still have the mean.
 func (r *Report) latency(traced Check) Check {
 	c := r.meters(traced)
 	if r.occupied() && c.Answer != Yes {
@@ -129,8 +129,8 @@ func (r *Report) target() Check {
 	return r.Interface.Program.Traceable
 }
 
-// vacant checks whether the interface has room for an XDP program of ours. It only has a kind if
-// the remedy for that kind, a capture beside the program, works.
+// vacant checks whether the interface has no XDP program, so that one of ours can be attached. A no
+// is an ErrOccupied only if that kind's remedy works, a capture beside the program.
 func (r *Report) vacant(beside Check) Check {
 	if !r.occupied() {
 		return yes("")
@@ -155,18 +155,18 @@ func (r *Report) port() Check {
 	return yes("")
 }
 
-// native checks whether a program of ours would run in native mode. It is unknown if the MTU is
-// larger than one buffer and the driver does not report XDP for packets of several buffers: some
+// native checks whether a program of ours would run in native mode. With an MTU larger than one
+// buffer, and a driver that does not report XDP for packets of several buffers, that is unknown: some
 // drivers accept our program all the same.
 func (r *Report) native() Check {
-	c := r.Interface
+	ifi := r.Interface
 	switch {
-	case c == nil:
+	case ifi == nil:
 		return yes("")
-	case c.Native.Answer == Yes && c.Frags.Answer == No && c.MTU > oneBuffer:
-		return Check{Answer: Unknown, Reason: c.Frags.Reason, Remedy: c.Frags.Remedy, Kind: c.Frags.Kind}
+	case ifi.Native.Answer == Yes && ifi.Frags.Answer == No && ifi.MTU > oneBuffer:
+		return Check{Answer: Unknown, Reason: ifi.Frags.Reason, Remedy: ifi.Frags.Remedy, Kind: ifi.Frags.Kind}
 	}
-	return c.Native
+	return ifi.Native
 }
 
 // perf adds the limit of locked memory to a check of perf's rings.

@@ -28,7 +28,7 @@ type Interface struct {
 	Clock   *string          `json:"ptp_clock"`       // nil = no clock
 	Program *AttachedProgram `json:"program"`         // nil = no program
 
-	qdisc Check // see Report.egress
+	qdisc Check // whether it has room for clsact: see Report.egress
 }
 
 // An AttachedProgram is the XDP program of an interface.
@@ -50,12 +50,12 @@ func probeInterface(ifi xdp.Interface) *Interface {
 		MTU:    ifi.MTU,
 		Queues: ifi.ActiveQueues(),
 		Native: nativeXDP(ifi, reported),
-		Frags:  fragments(ifi, reported),
+		Frags:  checkFragments(ifi, reported),
 		Kfuncs: reported.kfuncs(),
 	}
 	c.LRO, c.VLAN = ifi.Offloads()
 	c.Filter = ifi.FiltersVLANs()
-	c.qdisc = qdisc(ifi)
+	c.qdisc = checkQdisc(ifi)
 	if n, ok := ifi.PTPClock(); ok {
 		name := fmt.Sprintf("/dev/ptp%d", n)
 		c.Clock = &name
@@ -65,12 +65,12 @@ func probeInterface(ifi xdp.Interface) *Interface {
 		if err != nil {
 			p = ifi.Programs[0]
 		}
-		c.Program = &AttachedProgram{ID: p.ID, Name: p.Name, Mode: ifi.Mode.String(), Traceable: traceable(p, ifi.Mode)}
+		c.Program = &AttachedProgram{ID: p.ID, Name: p.Name, Mode: ifi.Mode.String(), Traceable: checkTraceable(p, ifi.Mode)}
 	}
 	return c
 }
 
-func traceable(p xdp.Program, mode packet.Mode) Check {
+func checkTraceable(p xdp.Program, mode packet.Mode) Check {
 	const key = "traceable"
 	if mode == packet.Offload {
 		return no(key, "it runs on the network card, out of the kernel's sight", "")
@@ -104,11 +104,10 @@ func nativeXDP(ifi xdp.Interface, reported netdevFeatures) Check {
 	return Check{Key: key, Answer: No, Reason: "the driver reports none", Kind: errNoNative}
 }
 
-// withoutReset are drivers without a card: attaching a program resets no queues.
+// withoutReset are drivers of virtual interfaces, which do not reset queues to attach a program.
 var withoutReset = []string{"tun", "netkit", "virtio_net", "xen-netfront"}
 
-// attachWarning returns a warning of the effects that attaching a program may have on a driver's
-// traffic.
+// attachWarning returns the effects on the traffic when a driver attaches a program: "; ...", or "".
 func attachWarning(driver string) string {
 	switch {
 	case driver == "veth":
@@ -119,12 +118,12 @@ func attachWarning(driver string) string {
 	return "; to attach a program may reset the card's queues, and let the link go down for a second; --at tc attaches nothing in the driver"
 }
 
-// oneBuffer is an MTU in bytes at which a packet fits into one buffer of every driver. A buffer is
-// one page, and XDP also needs room in it.
+// oneBuffer is an MTU in bytes at which a packet fits into one buffer of every driver: a page of
+// 4096 bytes, less the room that XDP needs in it.
 const oneBuffer = 3000
 
-// fragments checks whether packets larger than one buffer reach XDP programs.
-func fragments(ifi xdp.Interface, reported netdevFeatures) Check {
+// checkFragments checks whether packets larger than one buffer reach XDP programs.
+func checkFragments(ifi xdp.Interface, reported netdevFeatures) Check {
 	const key = "xdp_frags"
 	large := no(key, fmt.Sprintf("the driver may refuse native mode with an MTU of %d", ifi.MTU), "ip link set dev "+escape.ShellWord(ifi.Name)+" mtu 1500")
 	large.Kind = ErrLargeMTU

@@ -54,7 +54,7 @@ func TestFragments(t *testing.T) {
 			"ip link set dev eth0 mtu 1500", ErrLargeMTU}},
 		{"not needed", 3000, reported(netdevXDPActBasic), no(key, "not needed with this MTU", "")},
 	} {
-		expect(t, test.name, test.want, fragments(xdp.Interface{Name: "eth0", MTU: test.mtu}, test.reported))
+		expect(t, test.name, test.want, checkFragments(xdp.Interface{Name: "eth0", MTU: test.mtu}, test.reported))
 	}
 }
 
@@ -77,5 +77,5 @@ func TestKfuncs(t *testing.T) {
 func TestTraceableOffload(t *testing.T) {
 	t.Parallel()
 	want := no("traceable", "it runs on the network card, out of the kernel's sight", "")
-	expect(t, "offload", want, traceable(xdp.Program{ID: 7}, packet.Offload))
+	expect(t, "offload", want, checkTraceable(xdp.Program{ID: 7}, packet.Offload))
 }

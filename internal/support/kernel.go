@@ -69,9 +69,6 @@ func probeKernel() (Kernel, error) {
 	if fragsErr == nil {
 		frags.Close()
 	}
-	if err != nil {
-		target = nil
-	}
 	tracing := probeTracing(target)
 	k.Checks = Checks{
 		checkBTF(),
@@ -118,8 +115,8 @@ func checkBTF() Check {
 	return yes("btf")
 }
 
-// checkJIT checks whether the kernel compiled a loaded program. If the kernel does not show that,
-// it reads the setting, which only root may do.
+// checkJIT checks whether the kernel compiled target, a loaded program, or nil. If the kernel does
+// not show that, it reads the setting, which only root may do.
 func checkJIT(target *ebpf.Program) Check {
 	answer := Unknown
 	if target != nil {

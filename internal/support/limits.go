@@ -15,19 +15,18 @@ import (
 // bpfFS is the conventional mount point of the BPF file system.
 const bpfFS = "/sys/fs/bpf"
 
-// limits are the other conditions for features, besides the kernel's abilities and the
-// capabilities.
+// limits are the conditions for features besides the kernel's features and the capabilities.
 type limits struct {
 	ring     int    // bytes of a capture's ring for each CPU
 	least    int    // bytes of the smallest ring with which the capture works
 	cpus     int    // CPUs that have a ring each
 	lockable uint64 // bytes that perf lets this user lock in memory, on all CPUs
 	bpfFS    bool   // a BPF file system is mounted, in which maps can be pinned
-	calls    bool   // captures call a function of this kernel; only JIT-compiled programs can
+	calls    bool   // captures call a function of the kernel, which only JIT-compiled programs can
 }
 
-func findLimits(ring int) limits {
-	l := limits{ring: ring, cpus: machine.CPUs(), lockable: math.MaxUint64, calls: callsKernel()}
+func findLimits(ring, least int) limits {
+	l := limits{ring: ring, least: least, cpus: machine.CPUs(), lockable: math.MaxUint64, calls: callsKernel()}
 	var memlock unix.Rlimit
 	switch err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &memlock); {
 	case err != nil, memlock.Cur == unix.RLIM_INFINITY, has(heldOrNone(), unix.CAP_IPC_LOCK), sysctl(perfParanoid) == "-1":
@@ -44,8 +43,8 @@ func findLimits(ring int) limits {
 	return l
 }
 
-// callsKernel reports whether captures call the kernel function bpf_cast_to_kern_ctx of Linux 6.2.
-// Without it they use another way.
+// callsKernel reports whether captures call the kernel function bpf_cast_to_kern_ctx, which exists
+// since Linux 6.2. On older kernels they do without it.
 func callsKernel() bool {
 	version, err := features.LinuxVersionCode()
 	return err == nil && version >= 6<<16|2<<8
@@ -79,8 +78,7 @@ func perfLock() uint64 {
 }
 
 // hasBPFFS reports whether a BPF file system is in a list of mounts, /proc/PID/mountinfo in
-// proc(5). A mount's type comes after a field that is a hyphen, because the number of fields before
-// varies.
+// proc(5). A mount's type follows the field "-", after a varying number of fields.
 func hasBPFFS(mounts string) bool {
 	for line := range strings.Lines(mounts) {
 		if _, source, _ := strings.Cut(line, " - "); strings.HasPrefix(source, "bpf ") {

@@ -3,6 +3,7 @@ package support
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"unsafe"
@@ -38,24 +39,55 @@ func OpenPerfRing(cpu, size, watermark int) (event int, memory []byte, err error
 	return event, memory, nil
 }
 
-// tryPerfRing opens a ring, and closes it again.
-func tryPerfRing(size int) error {
-	for cpu := range maxCPUs {
+// tryPerfRings opens a ring of size bytes on each of so many online CPUs, and closes all of them.
+func tryPerfRings(size, cpus int) error {
+	for cpu := 0; cpus > 0; cpu++ {
+		if cpu == maxCPUs {
+			return unix.ENODEV
+		}
 		event, memory, err := OpenPerfRing(cpu, size, 1)
 		if errors.Is(err, unix.ENODEV) {
 			continue
 		}
-		if err == nil {
-			unix.Munmap(memory)
-			unix.Close(event)
+		if err != nil {
+			return err
 		}
-		return err
+		cpus--
+		defer unix.Close(event)
+		defer unix.Munmap(memory)
 	}
-	return unix.ENODEV
+	return nil
 }
 
 // maxCPUs is more than any kernel supports.
 const maxCPUs = 1 << 16
+
+// FitPerfRings returns the largest possible size in bytes of perf's ring of each CPU: size, halved
+// as often as needed, but not less than least. It returns an error with the reason if this process
+// cannot have such rings at any size. For a process without the capabilities it returns size,
+// because CheckProcess reports the missing ones.
+func FitPerfRings(size, least int) (int, error) {
+	if len(missingCapabilities(heldOrNone())) > 0 {
+		return size, nil
+	}
+	if err := tryPerfRings(os.Getpagesize(), 1); errors.Is(err, ErrPerfRefused) {
+		reason, _ := findPerfCircumstances().explainEvent(err)
+		return 0, errors.New(reason)
+	}
+	l := findLimits(size, least)
+	if l.lockable == math.MaxUint64 {
+		return size, nil
+	}
+	// The size must be tried: the user's other processes share the limit, and the kernel does not
+	// show how much they have locked.
+	for l.ring = l.largest(); l.ring > 0; l.ring = l.largest() {
+		if !errors.Is(tryPerfRings(l.ring, l.cpus), ErrLockedMemory) {
+			return l.ring, nil
+		}
+		l.ring /= 2
+	}
+	return 0, fmt.Errorf("rings of %d KiB for %d CPUs are more locked memory than this user may have", least>>10, l.cpus)
+}
 
 // explainEvent explains an error of perf_event_open.
 func explainEvent(err error) error {
@@ -65,7 +97,7 @@ func explainEvent(err error) error {
 	return err
 }
 
-// perfCircumstances distinguish the reasons why the kernel may refuse a perf event.
+// perfCircumstances distinguish the causes for which the kernel may refuse a perf event.
 type perfCircumstances struct {
 	held     uint64  // capabilities
 	paranoid string  // "" = unknown
@@ -101,7 +133,7 @@ func (c perfCircumstances) explainEvent(err error) (reason, remedy string) {
 func explainMapping(err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM):
-		return message.Errorf(ErrLockedMemory, "%w: more locked memory than this user may have, %d KiB", errno(err), findLimits(0).lockable>>10)
+		return message.Errorf(ErrLockedMemory, "%w: more locked memory than this user may have, %d KiB", errno(err), findLimits(0, 0).lockable>>10)
 	case errors.Is(err, unix.ENOMEM):
 		return message.Errorf(ErrBufferTooLarge, "%w: %s", errno(err), addressSpace())
 	}
@@ -126,7 +158,7 @@ func errno(err error) error {
 
 // probePerf opens a perf event as a capture does, with the smallest ring.
 func probePerf() Check {
-	return perfCheck("perf_event", tryPerfRing(os.Getpagesize()), findPerfCircumstances())
+	return perfCheck("perf_event", tryPerfRings(os.Getpagesize(), 1), findPerfCircumstances())
 }
 
 // perfCheck turns the result of OpenPerfRing into a check.

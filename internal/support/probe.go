@@ -46,9 +46,7 @@ func Probe(o ProbeOptions) (*Report, error) {
 	if r.Privileges, err = privileges(); err != nil {
 		return nil, err
 	}
-	l := findLimits(o.Ring)
-	l.least = o.LeastRing
-	r.decide(l)
+	r.decide(findLimits(o.Ring, o.LeastRing))
 	return r, nil
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// TracepointArguments lists the types of a tracepoint's arguments in the kernel's BTF, as in
-// "*sk_buff, int", without the first, which is for the kernel's own use. The error is a
+// TracepointArguments returns the types of a tracepoint's arguments in the kernel's BTF: "*sk_buff,
+// int". It omits the first argument, which is for the kernel's own use. The error is a
 // btf.ErrNotFound if the kernel does not have the tracepoint.
 func TracepointArguments(kernel *btf.Spec, tracepoint string) (string, error) {
 	name := "btf_trace_" + tracepoint

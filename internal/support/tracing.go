@@ -22,15 +22,18 @@ var tracers = []ebpf.AttachType{ebpf.AttachTraceFEntry, ebpf.AttachTraceFExit}
 // loaded.
 func probeTracing(target *ebpf.Program) Checks {
 	const fentry, fexit, trampolines = "fentry", "fexit", "trampolines"
+	each := func(check func(key string) Check) Checks {
+		return Checks{check(fentry), check(fexit), check(trampolines)}
+	}
 	if missing := missingCapabilities(heldOrNone()); len(missing) > 0 {
-		return Checks{notTried(fentry, missing), notTried(fexit, missing), notTried(trampolines, missing)}
+		return each(func(key string) Check { return notTried(key, missing) })
 	}
 	if err := xdp.CheckTracing(); err != nil {
-		return Checks{tracingCheck(fentry, err), tracingCheck(fexit, err), tracingCheck(trampolines, err)}
+		return each(func(key string) Check { return tracingCheck(key, err) })
 	}
 	untried := func(key string) Check { return unknown(key, "no program to try it with could be loaded") }
 	if target == nil {
-		return Checks{untried(fentry), untried(fexit), untried(trampolines)}
+		return each(untried)
 	}
 	checks := Checks{
 		tracingCheck(fentry, explainTracing(tryLoad(target, trialName, ebpf.AttachTraceFEntry))),

@@ -10,7 +10,6 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
 	"github.com/xdpcap/xdpcap/internal/escape"
-	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -32,7 +31,7 @@ type DropsReport struct {
 	Other      []StageRate      `json:"other,omitempty"`      // with --flows: what a stage lost besides
 	Listeners  []drops.LossRate `json:"listeners,omitempty"`  // with -i: refused by TCP's listeners, of all interfaces, and in no total
 	Missed     uint64           `json:"missed"`               // losses beyond the largest number of causes
-	Softnet    lost.Softnet     `json:"softnet"`
+	Softnet    drops.Softnet    `json:"softnet"`
 	Conntrack  drops.Conntrack  `json:"conntrack"`
 
 	Retransmits *Retransmits `json:"retransmits,omitempty"` // with --retransmits

@@ -12,7 +12,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
-	"github.com/xdpcap/xdpcap/internal/lost"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -44,7 +43,7 @@ func TestTable(t *testing.T) {
 			},
 		},
 		Missed:  4,
-		Softnet: lost.Softnet{Full: 1e11, Squeezed: 1e11},
+		Softnet: drops.Softnet{Full: 1e11, Squeezed: 1e11},
 	}
 	i := dropsInterval{Now: now, Took: time.Second, Elapsed: time.Second}
 	var b strings.Builder

@@ -93,7 +93,7 @@ func (w *pageWriter) dropSections(s *statistics, r *Report) (all []report.Sectio
 	}
 	section := report.Section{Title: "Drops"}
 	var stages, reasons []rated
-	for _, stage := range drops.Stages() {
+	for _, stage := range drops.Stages {
 		if t := w.stages[stage]; t != nil {
 			stages = append(stages, rated{names: []string{string(stage)}, rate: s.rate(*t), bad: true})
 		}
