@@ -15,8 +15,8 @@ type plan struct {
 
 // A test is the test binary of a package.
 type test struct {
-	Package string // its directory, relative to the root of the module
-	Run     string // which tests, as go test -run takes it
+	Package string   // its directory, relative to the root of the module
+	Run     string   // which tests, as go test -run takes it
 	names   []string // of the tests
 }
 
