@@ -32,8 +32,8 @@ const (
 // have the paths of the guest, and are the same for all kernels of an architecture.
 func (a *architecture) built() string { return filepath.Join(workDir, "built-"+a.name) }
 
-// build builds the programs of the guest: xdpcap, this one, the test binaries of these packages, and
-// Go's test2json, which converts their output to JSON. They are stripped of data for debuggers,
+// build builds the programs of the guest: xdpcap, this one, the test binaries of these packages,
+// and Go's test2json, which converts their output to JSON. They are stripped of data for debuggers,
 // because they are copied into the guest's memory.
 func (a *architecture) build(ctx context.Context, packages []string) error {
 	if err := os.RemoveAll(a.built()); err != nil {
