@@ -40,8 +40,8 @@ func texts(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// Headings returns the anchors that GitHub gives the headings of a page.
-func Headings(page string) (anchors []string) {
+// headings returns the anchors that GitHub gives the headings of a page.
+func headings(page string) (anchors []string) {
 	notInAnchor := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
 		words := notInAnchor.ReplaceAllString(strings.ToLower(m[1]), "")
@@ -66,7 +66,7 @@ func DeadLinks(t *testing.T, root, page string) (dead []string) {
 		}
 		if info, err := os.Stat(to); err != nil || !info.Mode().IsRegular() {
 			dead = append(dead, m[1])
-		} else if hasAnchor && !slices.Contains(Headings(Contents(t, to)), anchor) {
+		} else if hasAnchor && !slices.Contains(headings(Contents(t, to)), anchor) {
 			dead = append(dead, m[1])
 		}
 	}

@@ -43,8 +43,8 @@ func (c *LosingCard) Send(t *testing.T, n int, port uint16) {
 	}
 }
 
-// AttachedAgain matches the notice of a lost program, with the number of packets.
-var AttachedAgain = regexp.MustCompile(`xdpcap: of the last (\d+) packets that rx0 has received, its XDP hook has seen none, as if the driver had lost the program: it is attached again\n`)
+// attachedAgain matches the notice of a lost program, with the number of packets.
+var attachedAgain = regexp.MustCompile(`xdpcap: of the last (\d+) packets that rx0 has received, its XDP hook has seen none, as if the driver had lost the program: it is attached again\n`)
 
 // Lose lets the card lose the program of a process, which has seen packets, and sends others until
 // the process has attached it again. It returns how many packets have passed by, by the process's
@@ -54,9 +54,9 @@ func (c *LosingCard) Lose(t *testing.T, p *Process, way func(netlink.Link) error
 	InRx(t, c.Pair, way)
 	testnet.WaitFor(t, "the notice", func() bool {
 		c.Send(t, 1, testnet.DropPort)
-		return AttachedAgain.MatchString(p.Stderr())
+		return attachedAgain.MatchString(p.Stderr())
 	})
-	missed, _ = strconv.ParseUint(AttachedAgain.FindStringSubmatch(p.Stderr())[1], 10, 64)
+	missed, _ = strconv.ParseUint(attachedAgain.FindStringSubmatch(p.Stderr())[1], 10, 64)
 	if missed == 0 {
 		t.Error("no packet has passed by")
 	}

@@ -16,8 +16,8 @@ type attempt struct {
 	errs     []error
 }
 
-// Try calls f, which is written like a test, outside of a test. Fatalf ends f, and then the functions
-// run that f has given to Cleanup. The error has the messages of Errorf and Fatalf.
+// Try calls f, which is written like a test, outside of a test. Fatalf ends f, and then the
+// functions run that f has given to Cleanup. The error has the messages of Errorf and Fatalf.
 func Try(ctx context.Context, f func(TB)) error {
 	a := &attempt{ctx: ctx}
 	var done sync.WaitGroup

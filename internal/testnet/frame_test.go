@@ -70,7 +70,7 @@ func TestFrames(t *testing.T) {
 		{"icmp", out.ICMPEcho(false, 3), []gopacket.LayerType{eth, layers.LayerTypeIPv4, layers.LayerTypeICMPv4}},
 		{"icmpv6", out.ICMPv6Echo(true, 3), []gopacket.LayerType{eth, layers.LayerTypeIPv6, layers.LayerTypeICMPv6, layers.LayerTypeICMPv6Echo}},
 		{"dns", out.DNSQuery("example.com"), []gopacket.LayerType{eth, layers.LayerTypeIPv4, layers.LayerTypeUDP, layers.LayerTypeDNS}},
-		{"dns over ipv6", out.DNSQueryv6("example.com"), []gopacket.LayerType{eth, layers.LayerTypeIPv6, layers.LayerTypeUDP, layers.LayerTypeDNS}},
+		{"dns over ipv6", out.dnsQueryv6("example.com"), []gopacket.LayerType{eth, layers.LayerTypeIPv6, layers.LayerTypeUDP, layers.LayerTypeDNS}},
 		{"tcp syn", out.TCP(Segment{SrcPort: 40000, DstPort: 443, SYN: true}), []gopacket.LayerType{eth, layers.LayerTypeIPv4, layers.LayerTypeTCP}},
 		{"tcp fin over ipv6", out.TCPv6(Segment{SrcPort: 40000, DstPort: 443, FIN: true, Ack: 1}), []gopacket.LayerType{eth, layers.LayerTypeIPv6, layers.LayerTypeTCP}},
 		{"vlan", VLAN(out.ARPRequest(), 100), []gopacket.LayerType{eth, dot1q, layers.LayerTypeARP}},

@@ -15,10 +15,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// MaxLiveFrame is the size in bytes of the largest frame that a Generator sends. The kernel puts
+// maxLiveFrame is the size in bytes of the largest frame that a Generator sends. The kernel puts
 // each frame in one page and needs a part of the page itself. Kernels since 5.18 accept a little
 // more.
-const MaxLiveFrame = 3000
+const maxLiveFrame = 3000
 
 // maxRepeat is the maximum number of frames in one system call. The kernel counts them in 32 bits,
 // and not exactly.
@@ -48,7 +48,7 @@ type generatorSender struct {
 
 // GeneratorOptions describes a run.
 type GeneratorOptions struct {
-	Frame []byte  // up to MaxLiveFrame bytes; numbered (UDPFrame) unless Raw
+	Frame []byte  // up to maxLiveFrame bytes; numbered (UDPFrame) unless Raw
 	Raw   bool    // send Frame unchanged; it may be of any protocol
 	Count uint64  // frames to send; 0: until the context is done
 	Rate  float64 // frames per second; 0: as fast as it goes
@@ -81,8 +81,8 @@ func (r Result) Rate() float64 {
 	return float64(r.Sent-1) / r.Elapsed.Seconds()
 }
 
-// NewGenerator loads a generator for a pair. Needs root, and Linux 5.18.
-func NewGenerator(pair *Pair) (*Generator, error) {
+// newGenerator loads a generator for a pair. Needs root, and Linux 5.18.
+func newGenerator(pair *Pair) (*Generator, error) {
 	spec, err := loadGenerator()
 	if err != nil {
 		return nil, err
@@ -129,8 +129,8 @@ func (g *Generator) Run(ctx context.Context, opts GeneratorOptions) (Result, err
 
 func (o *GeneratorOptions) check() error {
 	switch {
-	case len(o.Frame) < 14 || len(o.Frame) > MaxLiveFrame:
-		return fmt.Errorf("frame of %d bytes, want 14 to %d", len(o.Frame), MaxLiveFrame)
+	case len(o.Frame) < 14 || len(o.Frame) > maxLiveFrame:
+		return fmt.Errorf("frame of %d bytes, want 14 to %d", len(o.Frame), maxLiveFrame)
 	case !o.Raw && (len(o.Frame) < SequenceOffset+8 || !isNumbered(o.Frame)):
 		return errors.New("frame is not a numbered one, and Raw is not set")
 	case o.Rate < 0 || math.IsNaN(o.Rate) || math.IsInf(o.Rate, 0):

@@ -53,7 +53,7 @@ func TestGeneratorLosesNothing(t *testing.T) {
 	}{
 		{"drop 60", 60, 1_000_000, xdp.Drop},
 		{"drop 1514", 1514, 300_000, xdp.Drop},
-		{"drop largest", MaxLiveFrame, 100_000, xdp.Drop},
+		{"drop largest", maxLiveFrame, 100_000, xdp.Drop},
 		{"pass 60", 60, 200_000, xdp.Pass},
 	} {
 		if c.count = Volume(c.count); testing.Short() {

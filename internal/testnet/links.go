@@ -7,8 +7,8 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// LinksOf opens the link of each of these programs, like a child process that has inherited them. It
-// retries while another process's new link cannot be opened yet.
+// LinksOf opens the link of each of these programs, like a child process that has inherited them.
+// It retries while another process's new link cannot be opened yet.
 func LinksOf(t *testing.T, programs ...uint32) (found []link.Link) {
 	t.Helper()
 	var failed error

@@ -91,7 +91,7 @@ func MustTarget(tb TB, p *Pair, kind TargetKind) *Target {
 func MustGenerator(tb TB, p *Pair) *Generator {
 	tb.Helper()
 	RequireLiveFrames(tb)
-	g, err := NewGenerator(p)
+	g, err := newGenerator(p)
 	return opened(tb, "generator", g, err)
 }
 
@@ -174,7 +174,7 @@ func Generate(tb TB, p *Pair, opts GeneratorOptions) (r Result, delivered uint64
 	tb.Helper()
 	RequireLiveFrames(tb)
 	before := MustStats(tb, p)
-	g, err := NewGenerator(p)
+	g, err := newGenerator(p)
 	Must(tb, err)
 	defer g.Close()
 	limit := Patience

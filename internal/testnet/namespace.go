@@ -101,9 +101,9 @@ func (ns *Namespace) Close() error {
 	return ns.handle.Close()
 }
 
-// onLockedThread runs f, which may change the thread's network namespace, and then returns the thread
-// to the former one. If that fails, the thread stays locked, so that the runtime ends it together
-// with the goroutine and never reuses it.
+// onLockedThread runs f, which may change the thread's network namespace, and then returns the
+// thread to the former one. If that fails, the thread stays locked, so that the runtime ends it
+// together with the goroutine and never reuses it.
 func onLockedThread(f func() error) (err error) {
 	runtime.LockOSThread()
 	home, err := netns.Get()

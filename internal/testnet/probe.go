@@ -34,9 +34,9 @@ func NoSocketFunction() string {
 	return called
 }
 
-// ProbeLiveFrames returns an error if BPF_PROG_RUN cannot send live frames here. Kernels older than
+// probeLiveFrames returns an error if BPF_PROG_RUN cannot send live frames here. Kernels older than
 // 5.18 refuse the flag. Needs root.
-func ProbeLiveFrames() error {
+func probeLiveFrames() error {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type:         ebpf.XDP,
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, int32(xdp.Drop)), asm.Return()},

@@ -67,7 +67,7 @@ func Require(tb TB, tool string) {
 func RequireLiveFrames(tb TB) {
 	tb.Helper()
 	RequireRoot(tb)
-	if err := ProbeLiveFrames(); err != nil {
+	if err := probeLiveFrames(); err != nil {
 		skip(tb, "needs live frames: %v", err)
 	}
 }

@@ -19,7 +19,7 @@ func MixedTraffic() [][]byte {
 		frames = append(frames, out.ICMPEcho(false, seq+1), in.ICMPEcho(true, seq+1))
 	}
 	frames = append(frames, out.ICMPv6Echo(false, 1), in.ICMPv6Echo(true, 1))
-	frames = append(frames, out.DNSQuery("www.example.com"), out.DNSQueryv6("www.example.com"))
+	frames = append(frames, out.DNSQuery("www.example.com"), out.dnsQueryv6("www.example.com"))
 	frames = append(frames, webPage(out, in)...)
 	frames = append(frames,
 		out.TCPv6(Segment{SrcPort: 40002, DstPort: 443, Seq: 5000, SYN: true}),
@@ -68,8 +68,8 @@ func (p Path) DNSQuery(name string) []byte {
 	return p.UDP(50001, 53, dnsQuery(name, layers.DNSTypeA))
 }
 
-// DNSQueryv6 requests a name's IPv6 address from Dst, over IPv6.
-func (p Path) DNSQueryv6(name string) []byte {
+// dnsQueryv6 requests a name's IPv6 address from Dst, over IPv6.
+func (p Path) dnsQueryv6(name string) []byte {
 	return p.UDPv6(50002, 53, dnsQuery(name, layers.DNSTypeAAAA))
 }
 

@@ -1,5 +1,5 @@
-// Kafka is a broker of Kafka's protocol with one topic, for fleet.sh, which then needs no cluster. It
-// keeps messages in memory only.
+// Kafka is a broker of Kafka's protocol with one topic, for fleet.sh, which then needs no cluster.
+// It keeps messages in memory only.
 //
 //	kafka ADDRESS:PORT TOPIC PARTITIONS GROUP
 //

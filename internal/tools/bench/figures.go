@@ -23,8 +23,8 @@ func (r *results) rate(entrant string, size int) float64 {
 	return r.figure(lossless(entrant, size), pps)
 }
 
-// drained returns a figure of a tool that empties filled rings: by the unit the CPU time per packet,
-// in ns, or the packets per second.
+// drained returns a figure of a tool that empties filled rings: by the unit the CPU time per
+// packet, in ns, or the packets per second.
 func (r *results) drained(tool string, size, rings int, to, unit string) float64 {
 	return r.figure((&drainage{size: size, rings: rings, to: to}).benchmark(tool), unit)
 }

@@ -144,7 +144,8 @@ func (r *results) promises() (all []promise) {
 	return all
 }
 
-// keeps returns the part of its rate that unpaced traffic of the shortest frames keeps beside a tool.
+// keeps returns the part of its rate that unpaced traffic of the shortest frames keeps beside a
+// tool.
 func (r *results) keeps(entrant string) float64 { return r.figure(unpaced(entrant, shortSize), keeps) }
 
 // dropTime returns the time that a packet of 64 bytes takes under XDP_DROP alone, in ns.

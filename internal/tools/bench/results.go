@@ -53,8 +53,8 @@ type row struct {
 	skipped bool
 }
 
-// measure measures rows alternately, in rounds. A row that fails is not measured again, and one that
-// was not chosen not at all.
+// measure measures rows alternately, in rounds. A row that fails is not measured again, and one
+// that was not chosen not at all.
 func (b *bench) measure(ctx context.Context, rounds int, rows []*row) {
 	for round := range rounds {
 		for _, r := range rows {

@@ -94,8 +94,8 @@ func (p *tcpPair) send(t testnet.TB) (rate float64) {
 }
 
 // measureTCP measures the part of its rate that a TCP connection keeps beside a tool at the
-// receiving interface. Sender, receiver and tool share all CPUs, as on a host with containers. Before each
-// connection beside a tool there is one without.
+// receiving interface. Sender, receiver and tool share all CPUs, as on a host with containers.
+// Before each connection beside a tool there is one without.
 func (b *bench) measureTCP(t testnet.TB) {
 	none, beside := newTCPPair(t), newTCPPair(t)
 	rows := []*row{{name: overTCP(noneName), measure: func(t testnet.TB) *benchfmt.Result {

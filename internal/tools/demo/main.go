@@ -1,7 +1,7 @@
-// Command demo shows a capture on a network of its own: it makes two network namespaces, runs xdpcap
-// in one of them while traffic comes from the other, and prints the contents of the file. If the
-// file's name ends in .svg, it draws a terminal there on which a capture and top have run. It needs
-// root; make run and make picture start it.
+// Command demo shows a capture on a network of its own: it makes two network namespaces, runs
+// xdpcap in one of them while traffic comes from the other, and prints the contents of the file. If
+// the file's name ends in .svg, it draws a terminal there on which a capture and top have run. It
+// needs root; make run and make picture start it.
 package main
 
 import (

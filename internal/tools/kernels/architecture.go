@@ -13,9 +13,9 @@ type architecture struct {
 
 // max has the features that fentry needs and qemu's default processor lacks. Without erms and fsrm
 // the kernel clears and copies memory eight bytes at a time. With them it would use instructions
-// for single bytes, which are fast in hardware, but qemu emulates each byte separately. Without la57
-// page tables have four levels instead of five, which qemu walks for each address that it has not
-// cached.
+// for single bytes, which are fast in hardware, but qemu emulates each byte separately. Without
+// la57 page tables have four levels instead of five, which qemu walks for each address that it has
+// not cached.
 //
 // One thread emulates both processors in turns. With a thread each, 6.12 once panicked in
 // bpf_dispatcher_xdp_func while both processors ran BPF_PROG_RUN, which patches that code: probably

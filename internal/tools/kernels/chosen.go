@@ -55,9 +55,9 @@ var quickOnARM64 = []row{
 	{pkg: "internal/privilege", tests: `TestEnter TestCalls TestCallArguments`},
 }
 
-// more are the tests that `make test-kernels` runs besides quick: all others whose result can differ
-// by kernel, and all that need something which many machines lack: fentry, two connected network
-// cards, a CPU that can go offline.
+// more are the tests that `make test-kernels` runs besides quick: all others whose result can
+// differ by kernel, and all that need something which many machines lack: fentry, two connected
+// network cards, a CPU that can go offline.
 var more = []row{
 	{pkg: "capture", tests: `TestAlarm TestAlarmUnsure TestSilence TestInterrupted TestImmediate TestFilling
 		TestOpenChoosesRingsAgain TestRingsLater TestLossWithoutRing TestLossAtEnd TestSecondSession

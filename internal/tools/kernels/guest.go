@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An event is a line of the guest's report. Events of a test have the form of go test -json, because
-// Go's test2json makes them.
+// An event is a line of the guest's report. Events of a test have the form of go test -json,
+// because Go's test2json makes them.
 type event struct {
 	Action string
 	name

@@ -1,11 +1,11 @@
-// Command kernels runs the tests that depend on the kernel in Debian's kernels. It boots each kernel
-// under qemu's software emulation, from an initramfs with the test binaries and this program, which
-// is the first process there.
+// Command kernels runs the tests that depend on the kernel in Debian's kernels. It boots each
+// kernel under qemu's software emulation, from an initramfs with the test binaries and this
+// program, which is the first process there.
 //
 //	kernels [-quick] [-run REGEXP] [6.1 6.12 arm64 ...]
 //
-// chosen.go lists the tests. The command is run from the root of the module, keeps its files in bin,
-// and needs no root.
+// chosen.go lists the tests. The command is run from the root of the module, keeps its files in
+// bin, and needs no root.
 package main
 
 import (
@@ -24,7 +24,8 @@ import (
 
 // workDir has a directory for each kernel: with the files of its package and, from the last run,
 // the output of the console and of the tests. `go list ./...` ignores directories that begin with
-// _. Without that it would fail if a directory is replaced meanwhile: `make test` does both at once.
+// _. Without that it would fail if a directory is replaced meanwhile: `make test` does both at
+// once.
 const workDir = "bin/_linux"
 
 // kernelLimit ends a machine that hangs outside of a test; a test that hangs ends by packageLimit.

@@ -103,7 +103,8 @@ func (r *report) endPackage(e event) {
 	fmt.Fprintf(&r.text, "%s  Linux %s  %s  %.1fs  %s\n", verdict, r.version, e.Package, e.Elapsed, r.counts(e.Package))
 }
 
-// counts returns the numbers of a package's tests by result, without subtests; "" = of all packages.
+// counts returns the numbers of a package's tests by result, without subtests; "" = of all
+// packages.
 func (r *report) counts(pkg string) string {
 	n := make(map[string]int)
 	for _, t := range r.results {
@@ -128,8 +129,8 @@ func (r *report) unfinished() string {
 // The ten slowest tests of more than five seconds are printed: they are the ones to shorten.
 const slowSeconds, mostSlow = 5, 10
 
-// verdict prints the closing lines. It returns an error if a test failed, or if a chosen one did not
-// run: because it no longer exists, or was skipped and maySkip is false.
+// verdict prints the closing lines. It returns an error if a test failed, or if a chosen one did
+// not run: because it no longer exists, or was skipped and maySkip is false.
 func (r *report) verdict(chosen []test, maySkip bool, took, busy time.Duration) (err error) {
 	var slow []*result
 	for _, t := range r.results {

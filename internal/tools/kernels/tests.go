@@ -15,8 +15,8 @@ type plan struct {
 
 // A test is the test binary of a package.
 type test struct {
-	Package string // its directory, relative to the root of the module
-	Run     string // which tests, as go test -run takes it
+	Package string   // its directory, relative to the root of the module
+	Run     string   // which tests, as go test -run takes it
 	names   []string // of the tests
 }
 
@@ -32,8 +32,8 @@ const (
 // have the paths of the guest, and are the same for all kernels of an architecture.
 func (a *architecture) built() string { return filepath.Join(workDir, "built-"+a.name) }
 
-// build builds the programs of the guest: xdpcap, this one, the test binaries of these packages, and
-// Go's test2json, which converts their output to JSON. They are stripped of data for debuggers,
+// build builds the programs of the guest: xdpcap, this one, the test binaries of these packages,
+// and Go's test2json, which converts their output to JSON. They are stripped of data for debuggers,
 // because they are copied into the guest's memory.
 func (a *architecture) build(ctx context.Context, packages []string) error {
 	if err := os.RemoveAll(a.built()); err != nil {
