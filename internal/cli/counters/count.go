@@ -65,8 +65,8 @@ const countExamples = `  xdpcap count -i eth0                          a table p
 
 // NewCount returns the command.
 func NewCount(p *frame.Process) *cobra.Command {
-	var o CountOptions
-	return newCommand(p, &o.Options, &cobra.Command{
+	o := CountOptions{Options: Options{Process: p}}
+	return newCommand(&o.Options, &cobra.Command{
 		Use:     "count -i interface [flags] [filter]",
 		Short:   "Count packets and bytes per protocol, size and flow",
 		Long:    countHelp,
@@ -114,22 +114,20 @@ func (o *CountOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	var open []opener[meter.ProtocolCounts]
+	var open []opener
 	for _, d := range []capture.Direction{capture.In, capture.Out} {
 		if o.direction != d && o.direction != capture.InOut {
 			continue
 		}
 		options := options
 		options.Sent = d == capture.Out
-		open = append(open, func(iface string) (*Counter[meter.ProtocolCounts], error) {
-			return openCount(o, d, options, iface)
-		})
+		open = append(open, func(iface string) (AnyCounter, error) { return openCount(o, d, options, iface) })
 	}
 	return run(&o.Options, frame.Guard{}, open...)
 }
 
 // openCount begins to count one direction.
-func openCount(o *CountOptions, d capture.Direction, options meter.ProtocolsOptions, iface string) (*Counter[meter.ProtocolCounts], error) {
+func openCount(o *CountOptions, d capture.Direction, options meter.ProtocolsOptions, iface string) (AnyCounter, error) {
 	options.Interface = iface
 	received, sent, err := o.filter.Compile(iface, o.direction)
 	if err != nil {

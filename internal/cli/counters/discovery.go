@@ -72,7 +72,7 @@ func countable(ifi *xdp.Interface) bool {
 
 // discover opens the counters of interfaces that are new or have come up, and closes those of
 // interfaces that have gone, whose metrics then end.
-func (r *counterRun[S]) discover() {
+func (r *counterRun) discover() {
 	ifis, err := r.discovery.Look()
 	if err != nil {
 		r.tell(err.Error())
@@ -96,7 +96,7 @@ func (r *counterRun[S]) discover() {
 	known := len(r.counted)
 	var refusals []string
 	for _, ifi := range ifis {
-		if slices.ContainsFunc(r.counted, func(c *counted[S]) bool { return c.index == ifi.Index }) {
+		if slices.ContainsFunc(r.counted, func(c *counted) bool { return c.index == ifi.Index }) {
 			continue
 		}
 		if refusal := r.discovery.Try(&ifi, func() error { return r.begin(ifi.Index, ifi.Name) }); refusal != "" {
@@ -105,10 +105,10 @@ func (r *counterRun[S]) discover() {
 	}
 	const few = 4
 	if come := r.counted[known:]; len(come) > few {
-		r.tell(fmt.Sprintf("listening on %v and %d more", come[0].Counter, len(come)-1))
+		r.tell(fmt.Sprintf("listening on %v and %d more", come[0], len(come)-1))
 	} else {
 		for _, c := range come {
-			r.tell(fmt.Sprintf("listening on %v", c.Counter))
+			r.tell(fmt.Sprintf("listening on %v", c))
 		}
 	}
 	for _, text := range refusals {
@@ -118,9 +118,9 @@ func (r *counterRun[S]) discover() {
 
 // drop ends all counters of the interface to which one belongs, and prints why. They begin again
 // together, if at all.
-func (r *counterRun[S]) drop(one *counted[S], why string) {
+func (r *counterRun) drop(one *counted, why string) {
 	r.tell(why)
-	r.counted = slices.DeleteFunc(r.counted, func(c *counted[S]) bool {
+	r.counted = slices.DeleteFunc(r.counted, func(c *counted) bool {
 		if c.index != one.index {
 			return false
 		}

@@ -68,9 +68,8 @@ const dropsExamples = `  xdpcap drops -i eth0                          a table p
 
 // NewDrops returns the command.
 func NewDrops(p *frame.Process) *cobra.Command {
-	var o DropsOptions
-	o.OfMachine, o.NoPerCPU, o.Begins = true, true, "counting"
-	return newCommand(p, &o.Options, &cobra.Command{
+	o := DropsOptions{Options: Options{Process: p, OfMachine: true, NoPerCPU: true, Begins: "counting"}}
+	return newCommand(&o.Options, &cobra.Command{
 		Use:     "drops [flags] [filter]",
 		Short:   "Count lost packets, from the card to the socket",
 		Long:    dropsHelp,
@@ -121,7 +120,7 @@ func (o *DropsOptions) run(cmd *cobra.Command) error {
 	if len(o.Interfaces) == 0 {
 		o.pods = frame.PodNamespaces()
 	}
-	return run(&o.Options, frame.Guard{}, func(iface string) (*Counter[drops.Counts], error) {
+	return run(&o.Options, frame.Guard{}, func(iface string) (AnyCounter, error) {
 		options := drops.Options{
 			Interface: iface, Namespace: iface == frame.AnyInterface, Flows: o.flows > 0, Check: o.check, Retransmits: o.retransmits, FilterText: o.filter.String(),
 		}

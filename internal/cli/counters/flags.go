@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -37,6 +38,26 @@ type Options struct {
 	keep       bool // --no-sandbox
 }
 
+// A flagGroup has flags that only one counter command has, below a title in its help.
+type flagGroup struct {
+	Title string
+	Flags []frame.Flag
+}
+
+// newCommand completes a counter command, which has its texts and RunE: it adds the command's own
+// flags, then those that all counter commands have.
+func newCommand(o *Options, cmd *cobra.Command, own ...flagGroup) *cobra.Command {
+	o.Flags = cmd.Flags()
+	own = append(own,
+		flagGroup{"When", o.timeFlags()},
+		flagGroup{"Output", o.outputFlags()},
+		flagGroup{"Privileges", []frame.Flag{frame.NoSandboxFlag(&o.keep)}})
+	for _, g := range own {
+		frame.AddFlags(cmd, g.Title, g.Flags...)
+	}
+	return cmd
+}
+
 // minInterval bounds the load that reading the counters causes.
 const minInterval = 10 * time.Millisecond
 
@@ -65,12 +86,13 @@ func (o *Options) outputFlags() []frame.Flag {
 
 // interfaceFlag is the flag for the interfaces that a command counts on.
 func (o *Options) interfaceFlag(usage string) frame.Flag {
-	return frame.Flag{Name: "interface", Letter: "i", Value: (*[]string)(&o.Interfaces), Help: usage + "; repeat it for several"}
+	return frame.Flag{Name: "interface", Letter: "i", Value: (*[]string)(&o.Interfaces),
+		Complete: o.Process.CompleteInterface, Help: usage + "; repeat it for several"}
 }
 
 // programFlag is --program of a command that traces one.
 func (o *Options) programFlag() frame.Flag {
-	return frame.Flag{Name: "program", Value: &o.Program,
+	return frame.Flag{Name: "program", Value: &o.Program, Complete: o.Process.CompleteProgram,
 		Help: "where several programs run, trace this one: `NAME` or id; also the id of one in a devmap or cpumap"}
 }
 

@@ -37,8 +37,8 @@ const latencyExamples = `  xdpcap latency -i eth0                        the pro
 
 // NewLatency returns the command.
 func NewLatency(p *frame.Process) *cobra.Command {
-	var o LatencyOptions
-	return newCommand(p, &o.Options, &cobra.Command{
+	o := LatencyOptions{Options: Options{Process: p}}
+	return newCommand(&o.Options, &cobra.Command{
 		Use:     "latency -i interface [flags]",
 		Short:   "Measure how long the XDP program runs, per verdict",
 		Long:    latencyHelp,
@@ -77,14 +77,11 @@ func runLatency(o *LatencyOptions) error {
 	if err := o.checkLatency(); err != nil {
 		return err
 	}
+	open := o.openTraced
 	if o.kernelStats {
-		return run(&o.Options, frame.Guard{}, func(iface string) (*Counter[meter.RuntimeCounts], error) {
-			return openRuntime(o, iface)
-		})
+		open = o.openRuntime
 	}
-	return run(&o.Options, frame.Guard{}, func(iface string) (*Counter[meter.LatencyCounts], error) {
-		return openTraced(o, iface)
-	})
+	return run(&o.Options, frame.Guard{}, open)
 }
 
 // Counter is a meter of an interface, as the command prints and exports it. cost is that of its
@@ -100,7 +97,7 @@ const (
 )
 
 // openTraced measures at the entry and exit of the attached program.
-func openTraced(o *LatencyOptions, iface string) (*Counter[meter.LatencyCounts], error) {
+func (o *LatencyOptions) openTraced(iface string) (AnyCounter, error) {
 	m, err := meter.OpenLatency(iface, o.Program)
 	if err != nil {
 		return nil, err
@@ -125,7 +122,7 @@ func (o *LatencyOptions) measureCost() {
 }
 
 // openRuntime reads the kernel's own counters.
-func openRuntime(o *LatencyOptions, iface string) (*Counter[meter.RuntimeCounts], error) {
+func (o *LatencyOptions) openRuntime(iface string) (AnyCounter, error) {
 	m, err := meter.OpenRuntime(iface)
 	if err != nil {
 		return nil, err

@@ -39,9 +39,8 @@ const monitorExamples = `  xdpcap monitor                                all eve
 
 // NewMonitor returns the command.
 func NewMonitor(p *frame.Process) *cobra.Command {
-	var o MonitorOptions
-	o.OfMachine = true
-	cmd := newCommand(p, &o.Options, &cobra.Command{
+	o := MonitorOptions{Options: Options{Process: p, OfMachine: true}}
+	cmd := newCommand(&o.Options, &cobra.Command{
 		Use:     "monitor [flags]",
 		Short:   "Count the events of the kernel's xdp tracepoints",
 		Long:    monitorHelp,
@@ -61,14 +60,14 @@ func NewMonitor(p *frame.Process) *cobra.Command {
 func (o *MonitorOptions) eventFlags() []frame.Flag {
 	return []frame.Flag{
 		o.interfaceFlag("only events of this `interface`"),
-		{Name: "program", Value: &o.Program, Help: "only events of this XDP program, by `name or id`"},
+		{Name: "program", Value: &o.Program, Complete: o.Process.CompleteProgram, Help: "only events of this XDP program, by `name or id`"},
 		{Name: "redirects", Value: &o.redirects, Help: "also count successful redirects; this costs time for every packet"},
 		{Name: "record", Value: &o.record, Bare: noLimit, Help: "print single events, one per line; with a number, end after `N` of them"},
 	}
 }
 
 func runMonitor(o *MonitorOptions) error {
-	return run(&o.Options, frame.Guard{}, func(iface string) (*Counter[meter.EventCounts], error) {
+	return run(&o.Options, frame.Guard{}, func(iface string) (AnyCounter, error) {
 		m, err := openMonitor(o, iface)
 		if err != nil {
 			return nil, err

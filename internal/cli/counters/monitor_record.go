@@ -53,12 +53,28 @@ func (r *recordLimit) arguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// runRecord is monitor --record. It prints single events until there were as many as --record says.
+// CountingFlags are flags of all counter commands that monitor --record refuses: they are about
+// counters, and it prints single events.
+var CountingFlags = []string{"interval", "count", "per-cpu", "listen", "quiet"}
+
+// runRecord is monitor --record: it prints single events, as many as the flag's number.
 func runRecord(o *MonitorOptions) (err error) {
 	if len(o.Interfaces) > 1 {
 		return errors.New("--record prints the events of one interface or of all: give one -i or none")
 	}
-	ctx, err := o.beginEvents("--record prints single events")
+	frame.ForgetSettings(o.Flags, CountingFlags...)
+	for _, flag := range CountingFlags {
+		if o.Flags.Changed(flag) {
+			return fmt.Errorf("--record prints single events, and --%s is about counters: use one of them", flag)
+		}
+	}
+	if err := o.checkPod(); err != nil {
+		return err
+	}
+	if err := frame.CheckPrints(); err != nil {
+		return err
+	}
+	ctx, err := o.Process.Begin(frame.Guard{Interfaces: o.Interfaces})
 	if err != nil {
 		return err
 	}
@@ -75,9 +91,10 @@ func runRecord(o *MonitorOptions) (err error) {
 			err = closing
 		}
 	}()
-	if err := o.enterEvents(m); err != nil {
+	if err := frame.EnterCounters(o.Process, o.keep, false, m.Capabilities()); err != nil {
 		return err
 	}
+	frame.Say(o.Process.Stderr, "listening on %v", m)
 	ctx, cancel := frame.ForDuration(ctx, o.Duration)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { m.Stop() })()

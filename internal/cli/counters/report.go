@@ -14,6 +14,7 @@ import (
 // itself, which embeds IntervalKeys.
 type Report interface {
 	WriteTable(w io.Writer) // whole lines, as wide as frame.PageOf has room
+	interval() *IntervalKeys
 }
 
 // A joiner is a report that shows more if others of the same interval are printed with it.
@@ -41,6 +42,8 @@ type IntervalKeys struct {
 	Interval float64   `json:"interval_s"` // the time of the rates, in seconds
 	Elapsed  float64   `json:"elapsed_s"`  // the time of the cumulative counters, in seconds
 }
+
+func (k *IntervalKeys) interval() *IntervalKeys { return k }
 
 // newIntervalKeys are the keys of an interval.
 func newIntervalKeys[S any](i meter.Interval[S]) IntervalKeys {

@@ -41,8 +41,8 @@ const statsExamples = `  xdpcap stats -i eth0                          a table p
 
 // NewStats returns the command.
 func NewStats(p *frame.Process) *cobra.Command {
-	var o StatsOptions
-	return newCommand(p, &o.Options, &cobra.Command{
+	o := StatsOptions{Options: Options{Process: p}}
+	return newCommand(&o.Options, &cobra.Command{
 		Use:     "stats -i interface [flags]",
 		Short:   "Count packets and bytes per XDP verdict",
 		Long:    statsHelp,
@@ -94,7 +94,7 @@ func runStats(o *StatsOptions) error {
 	if options.Verdict != xdp.Pass {
 		g.Flag = "--action " + o.action
 	}
-	return run(&o.Options, g, func(iface string) (*Counter[meter.ActionCounts], error) {
+	return run(&o.Options, g, func(iface string) (AnyCounter, error) {
 		options := options
 		options.Interface = iface
 		if o.perQueue {

@@ -16,11 +16,11 @@ import (
 type source struct {
 	reading
 	index   int
-	brief   string   // how, in a few columns
-	runs    bool     // an XDP program runs there
-	open    []meters // in the order of their totals
-	times   meters   // of run times, which are counted while they are shown; nil = they are not
-	untimed bool     // they cannot be counted
+	brief   string                // how, in a few columns
+	runs    bool                  // an XDP program runs there
+	open    []counters.AnyCounter // in the order of their totals
+	times   counters.AnyCounter   // of run times, which are counted while they are shown; nil = they are not
+	untimed bool                  // they cannot be counted
 }
 
 // shownFlows is how many flows the totals have.
@@ -78,7 +78,7 @@ func (s *source) countReceived(options meter.ProtocolsOptions) error {
 	if err != nil {
 		return err
 	}
-	s.add(&counter[meter.ActionCounts]{new(counters.StatsOptions).Counter(a, s.name), &s.verdicts})
+	s.open = append(s.open, intervalIn(&s.verdicts, new(counters.StatsOptions).Counter(a, s.name)))
 	return nil
 }
 
@@ -89,7 +89,7 @@ func (s *source) count(options meter.ProtocolsOptions, d capture.Direction, into
 		return err
 	}
 	o := &counters.CountOptions{Sizes: true, Flows: shownFlows}
-	s.add(&counter[meter.ProtocolCounts]{o.Counter(p, d, s.name), into})
+	s.open = append(s.open, intervalIn(into, o.Counter(p, d, s.name)))
 	if d == capture.Out {
 		if s.how != "" {
 			s.how += "; "
@@ -109,28 +109,34 @@ func (s *source) count(options meter.ProtocolsOptions, d capture.Direction, into
 	return nil
 }
 
-func (s *source) add(m meters) { s.open = append(s.open, m) }
+// intervalIn lets a counter keep its interval in a reading.
+func intervalIn[S any](kept *meter.Interval[S], c *counters.Counter[S]) counters.AnyCounter {
+	c.Interval = kept
+	return c
+}
+
+// all are the counters that are open.
+func (s *source) all() []counters.AnyCounter {
+	if s.times == nil {
+		return s.open
+	}
+	return append([]counters.AnyCounter{s.times}, s.open...)
+}
 
 // read takes the next snapshots of all counters.
 func (s *source) read() error {
-	for _, m := range s.open {
-		if err := m.read(); err != nil {
+	for _, c := range s.all() {
+		if err := c.Next(); err != nil {
 			return err
 		}
-	}
-	if s.times != nil {
-		return s.times.read()
 	}
 	return nil
 }
 
 // follow looks whether everything is still counted.
 func (s *source) follow() (notice string, err error) {
-	for _, m := range append([]meters{s.times}, s.open...) {
-		if m == nil {
-			continue
-		}
-		more, err := m.Follow()
+	for _, c := range s.all() {
+		more, err := c.Follow()
 		if err != nil {
 			return "", err
 		}
@@ -154,7 +160,7 @@ func (s *source) measure(program string, on bool) error {
 	s.latency, s.runtime = meter.Interval[meter.LatencyCounts]{}, meter.Interval[meter.RuntimeCounts]{}
 	l, err := meter.OpenLatency(s.name, program)
 	if err == nil {
-		s.times = &counter[meter.LatencyCounts]{new(counters.LatencyOptions).Counter(l, nil, s.name), &s.latency}
+		s.times = intervalIn(&s.latency, new(counters.LatencyOptions).Counter(l, nil, s.name))
 		return nil
 	}
 	if !errors.Is(err, meter.ErrNotMeasurable) {
@@ -162,7 +168,7 @@ func (s *source) measure(program string, on bool) error {
 	}
 	r, err := meter.OpenRuntime(s.name)
 	if err == nil {
-		s.times = &counter[meter.RuntimeCounts]{counters.MeanCounter(r), &s.runtime}
+		s.times = intervalIn(&s.runtime, counters.MeanCounter(r))
 	}
 	return err
 }
@@ -170,10 +176,8 @@ func (s *source) measure(program string, on bool) error {
 // close detaches everything.
 func (s *source) close() error {
 	var errs []error
-	for _, m := range append([]meters{s.times}, s.open...) {
-		if m != nil {
-			errs = append(errs, m.Close())
-		}
+	for _, c := range s.all() {
+		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -18,7 +18,7 @@ import (
 type sources struct {
 	o     *Options
 	all   []*source
-	lost  meters // nil = why says why not
+	lost  counters.AnyCounter // nil = why says why not
 	drops meter.Interval[drops.Counts]
 	why   [kinds]string // why a table is empty
 	found *counters.Discovery
@@ -59,7 +59,7 @@ func openSources(o *Options) (s *sources, err error) {
 		s.why[losingFlows] = s.why[losses]
 		return s, nil
 	}
-	s.lost = &counter[drops.Counts]{new(counters.DropsOptions).Counter(m, one), &s.drops}
+	s.lost = intervalIn(&s.drops, new(counters.DropsOptions).Counter(m, one))
 	s.why[losses] = "nothing is lost"
 	if s.why[losingFlows] = "no flow loses packets in the stack"; !s.ofOne {
 		s.why[losingFlows] = "the flows that lose packets are counted for one interface alone: -i NAME"
@@ -77,7 +77,7 @@ func (s *sources) read() (*readings, error) {
 		r.interfaces = append(r.interfaces, &one.reading)
 	}
 	if s.lost != nil {
-		if err := s.lost.read(); err != nil {
+		if err := s.lost.Next(); err != nil {
 			return nil, err
 		}
 		s.omitOthers()
@@ -246,28 +246,24 @@ func (s *sources) where() string {
 // writeTotals prints the reports of all counters about their whole time. Of many interfaces only
 // the busy ones are shown.
 func (s *sources) writeTotals(p *frame.Page) {
-	var all []totals
+	var all []counters.AnyCounter
 	for _, one := range s.all {
-		if len(s.all) > 1 && one.total().Packets == 0 {
-			continue
-		}
-		for _, m := range one.open {
-			all = append(all, m.total())
+		if len(s.all) == 1 || one.total().Packets > 0 {
+			all = append(all, one.open...)
 		}
 	}
 	if s.lost != nil {
-		all = append(all, s.lost.total())
+		all = append(all, s.lost)
 	}
 	var reports []counters.Report
-	for _, t := range all {
-		reports = append(reports, t.Report)
+	for _, c := range all {
+		reports = append(reports, c.WholeReport())
 	}
-	counters.Joined(reports)
-	for i, t := range all {
+	for i, r := range counters.Joined(reports) {
 		if i > 0 {
 			fmt.Fprintln(p)
 		}
-		t.write(p)
+		counters.WriteBlock(p, "total", all[i].String(), r)
 	}
 }
 
