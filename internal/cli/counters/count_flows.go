@@ -10,11 +10,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// FlowRate has the packets of a flow that got the same verdict. The flow had at least these since
-// the beginning, and at most those of the error in addition.
+// FlowRate has the packets of a flow that got the same verdict. They are a lower bound since the
+// beginning: with ErrorPackets and ErrorBytes added, they are the upper bound.
 type FlowRate struct {
 	Flow
-	Verdict string `json:"verdict,omitempty"` // where a program is traced
+	Verdict string `json:"verdict,omitempty"` // only if a program is traced
 	meter.Rate
 	ErrorPackets uint64 `json:"error_packets"`
 	ErrorBytes   uint64 `json:"error_bytes"`
@@ -37,8 +37,7 @@ func flowRates(flows []meter.FlowRate) []FlowRate {
 	return rates
 }
 
-// flowTable has a row for each conversation. There is a column of verdicts if a program is traced,
-// one for the other direction if packets of it are counted, and one for the bounds if they differ.
+// flowTable prints the table of flows, and which flows had no room in the kernel's.
 func (r *CountReport) flowTable(w io.Writer) {
 	if r.Overflow == nil {
 		return
@@ -49,37 +48,33 @@ func (r *CountReport) flowTable(w io.Writer) {
 	r.Overflow.Write(w)
 }
 
+// conversationTable has a row for each conversation. It has a column of verdicts if a program is
+// traced, AT MOST if the bounds of a conversation differ, and BACK if the other direction is counted.
 func (r *CountReport) conversationTable(w io.Writer) {
 	top := meter.TopConversations(r.flows, r.intervals...)
 	bounded := slices.ContainsFunc(top, func(c meter.Conversation) bool { return c.Error.Bytes > 0 })
 	answered := slices.ContainsFunc(top, func(c meter.Conversation) bool { return c.Back.Packets > 0 })
-	columns := func(cells ...string) (shown []string) {
-		for i, isShown := range []bool{r.Program != "", true, true, bounded, true, answered} {
-			if isShown {
-				shown = append(shown, cells[i])
-			}
-		}
-		return shown
-	}
 	t := frame.Table{Left: 2, Addresses: []int{1, 2}}
 	if r.Program != "" {
 		t.Left = 3
 	}
-	t.Add(append([]string{"FLOW", "FROM", "TO"}, columns("VERDICT", "PACKETS", "BYTES", "AT MOST", "BIT/S", "BACK")...)...)
+	isShown := []bool{true, true, true, r.Program != "", true, true, bounded, true, answered}
+	t.Add(shownCells(isShown, "FLOW", "FROM", "TO", "VERDICT", "PACKETS", "BYTES", "AT MOST", "BIT/S", "BACK")...)
 	for _, c := range top {
 		verdict := ""
 		if c.Verdict != meter.NoVerdict {
 			verdict = c.Verdict.SlotName()
 		}
 		f := NewFlow(c.Flow)
-		t.AddLost(xdp.Loses(c.Verdict), slices.Concat([]string{f.Protocol}, f.ends(), columns(verdict, frame.Scaled(float64(c.Packets)), frame.Scaled(float64(c.Bytes)),
-			frame.Scaled(float64(c.Bytes)+float64(c.Error.Bytes)), frame.Scaled(c.There.BitsPerSecond), frame.Scaled(c.Back.BitsPerSecond)))...)
+		from, to := f.ends()
+		t.AddLost(xdp.Loses(c.Verdict), shownCells(isShown, f.Protocol, from, to, verdict, frame.Scaled(float64(c.Packets)), frame.Scaled(float64(c.Bytes)),
+			frame.Scaled(float64(c.Bytes)+float64(c.Error.Bytes)), frame.Scaled(c.There.BitsPerSecond), frame.Scaled(c.Back.BitsPerSecond))...)
 	}
 	t.Write(w)
 }
 
-// Join shows the conversations of both directions of an interface in the table of the received
-// ones.
+// Join moves the conversations of both directions of an interface into the table of the received
+// packets.
 func (r *CountReport) Join(all []Report) {
 	for _, one := range all {
 		other, ok := one.(*CountReport)

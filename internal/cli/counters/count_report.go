@@ -16,7 +16,7 @@ import (
 
 type countInterval = meter.Interval[meter.ProtocolCounts]
 
-// CountReport is what count prints: as a table, or with --json as this object.
+// CountReport is printed by count: as a table, or with --json as this object.
 type CountReport struct {
 	IntervalKeys
 	Interface string        `json:"interface"`
@@ -32,10 +32,10 @@ type CountReport struct {
 	Flows     []FlowRate    `json:"flows,omitempty"`         // with --flows: the largest
 	Overflow  *FlowOverflow `json:"flow_overflow,omitempty"` // with --flows
 
-	// The rows of the table of flows are conversations.
-	flows          int // of --flows
-	intervals      []countInterval
-	shownElsewhere bool // with those of the other direction
+	// For the table of flows, whose rows are conversations.
+	flows          int             // most rows, of --flows
+	intervals      []countInterval // of this direction, and after Join of the other one
+	shownElsewhere bool            // Join has moved them to the report of the other direction
 }
 
 // A ClassRate has the packets of one class.
@@ -103,7 +103,7 @@ func classRates(i countInterval, tally func(meter.ProtocolCounts, meter.Class) m
 	return rates
 }
 
-// cpuClassRates is the same of the packets that one CPU counted.
+// cpuClassRates is classRates for the packets that one CPU counted.
 func cpuClassRates(i countInterval, cpu int) []ClassRate {
 	return classRates(i, func(c meter.ProtocolCounts, class meter.Class) meter.Tally { return c.CPU(class, cpu) })
 }

@@ -17,15 +17,17 @@ type Options struct {
 	Process *frame.Process
 	Flags   *pflag.FlagSet // all of the command
 
-	// What a command sets before newCommand.
-	OfMachine  bool   // without -i, everything of this machine is counted together
-	NoPerCPU   bool   // there is no --per-cpu
-	untraced   string // what answers the command's question where the kernel refuses tracing: frame.Untraced
+	// A command sets these before newCommand.
+	OfMachine bool   // without -i, the packets of the whole machine are counted together
+	NoPerCPU  bool   // there is no --per-cpu
+	Begins    string // the words of the first message before the counter; "" = listening on
+
+	// A command sets these before run.
 	tracesOnly bool   // with a pattern, only interfaces that run a program are counted
-	Begins     string // the first words of the first message, before what is counted; "" = listening on
+	untraced   string // another way to the same answer, if the kernel refuses to trace: frame.Untraced
 
 	Interfaces frame.Interfaces
-	Program    string // "" = any, or all programs
+	Program    string // name or id; "" = any, or all programs
 	interval   time.Duration
 	count      uint64        // intervals; 0 = until a signal
 	Duration   time.Duration // 0 = until a signal
@@ -79,7 +81,7 @@ func (o *Options) outputFlags() []frame.Flag {
 		{Name: "verbose", Letter: "v", Value: &o.Verbose, Help: "print more about errors"},
 	}
 	if o.NoPerCPU {
-		flags = slices.Delete(flags, 2, 3)
+		flags = slices.DeleteFunc(flags, func(f frame.Flag) bool { return f.Name == "per-cpu" })
 	}
 	return flags
 }
@@ -96,6 +98,7 @@ func (o *Options) programFlag() frame.Flag {
 		Help: "where several programs run, trace this one: `NAME` or id; also the id of one in a devmap or cpumap"}
 }
 
+// check finds mistakes in the flags that all counter commands have.
 func (o *Options) check() error {
 	if err := o.checkPod(); err != nil {
 		return err
@@ -116,15 +119,14 @@ func (o *Options) check() error {
 }
 
 // checkInterfaces refuses a command without -i, unless it exports its counters: then it counts on
-// all interfaces, as with a pattern on those that match. Flags that choose a program, or that drop
-// packets, need a named interface; given has those of the command's own that were given, such as
-// "--action drop".
+// all interfaces. --program needs a named interface, and so do the flags in given, which are the
+// command's own: "--action drop".
 func (o *Options) checkInterfaces(given ...string) error {
 	if err := o.Interfaces.Check(); err != nil {
 		return err
 	}
 	switch {
-	case len(o.Interfaces) > 0 && !o.Interfaces.Follow():
+	case len(o.Interfaces) > 0 && !o.Interfaces.Follow(): // all are named
 	case len(o.Interfaces) == 0 && o.listen == "":
 		return o.Process.WhichInterface(", or -i any")
 	case o.Program != "":

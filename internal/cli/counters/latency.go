@@ -15,8 +15,8 @@ type LatencyOptions struct {
 	Options
 	kernelStats bool
 
-	cost     *meter.ProbeCost // nil = it could not be measured
-	costRead bool
+	cost         *meter.ProbeCost // of the probes; nil = it could not be measured
+	costMeasured bool             // or tried
 }
 
 const latencyHelp = `latency shows how long the XDP program of an interface runs, per verdict, as percentiles and a
@@ -44,7 +44,7 @@ func NewLatency(p *frame.Process) *cobra.Command {
 		Long:    latencyHelp,
 		Example: latencyExamples,
 		Args:    frame.NoArguments,
-		RunE:    func(*cobra.Command, []string) error { return runLatency(&o) },
+		RunE:    func(*cobra.Command, []string) error { return o.run() },
 	}, flagGroup{Title: "Where", Flags: o.whereFlags()}, flagGroup{Title: "How it measures", Flags: o.methodFlags()})
 }
 
@@ -58,7 +58,7 @@ func (o *LatencyOptions) methodFlags() []frame.Flag {
 	}
 }
 
-// checkLatency finds mistakes in the flags before anything is touched.
+// checkLatency finds mistakes in the flags before a program is attached.
 func (o *LatencyOptions) checkLatency() error {
 	o.tracesOnly, o.untraced = true, frame.HowLong
 	if err := o.checkInterfaces(); err != nil {
@@ -73,7 +73,7 @@ func (o *LatencyOptions) checkLatency() error {
 	return nil
 }
 
-func runLatency(o *LatencyOptions) error {
+func (o *LatencyOptions) run() error {
 	if err := o.checkLatency(); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func runLatency(o *LatencyOptions) error {
 	return run(&o.Options, frame.Guard{}, open)
 }
 
-// Counter is a meter of an interface, as the command prints and exports it. cost is that of its
+// Counter is a meter of an interface, as the command prints and exports it. cost is the cost of its
 // probes; nil = not measured.
 func (o *LatencyOptions) Counter(m *meter.Latency, cost *meter.ProbeCost, iface string) *Counter[meter.LatencyCounts] {
 	return newCounter(m, latencyMetrics(iface), func(i latencyInterval) *LatencyReport { return newLatencyReport(o, m, cost, i) })
@@ -102,14 +102,14 @@ func (o *LatencyOptions) openTraced(iface string) (AnyCounter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !o.costRead {
-		o.costRead = true
+	if !o.costMeasured {
+		o.costMeasured = true
 		o.measureCost()
 	}
 	return o.Counter(m, o.cost, m.Interface().Name), nil
 }
 
-// measureCost measures what the probes cost, which is the same for all interfaces.
+// measureCost measures the cost of the probes, which is the same for all interfaces.
 func (o *LatencyOptions) measureCost() {
 	cost, err := meter.MeasureProbeCost()
 	if err != nil {
@@ -133,8 +133,7 @@ func (o *LatencyOptions) openRuntime(iface string) (AnyCounter, error) {
 
 // MeanCounter is a meter of an interface, as the command prints and exports it.
 func MeanCounter(m *meter.Runtime) *Counter[meter.RuntimeCounts] {
-	report := func(i meter.Interval[meter.RuntimeCounts]) *RuntimeReport { return newRuntimeReport(m, i) }
-	return newCounter(m, RuntimeMetrics(m.Interface().Name), report)
+	return newCounter(m, RuntimeMetrics(m.Interface().Name), func(i runtimeInterval) *RuntimeReport { return newRuntimeReport(m, i) })
 }
 
 func latencyMetrics(iface string) metrics.Set[meter.LatencyCounts] {
@@ -150,7 +149,7 @@ func latencyMetrics(iface string) metrics.Set[meter.LatencyCounts] {
 	return set
 }
 
-// RuntimeMetrics are what --kernel-stats exports.
+// RuntimeMetrics are the metrics of --kernel-stats.
 func RuntimeMetrics(iface string) metrics.Set[meter.RuntimeCounts] {
 	set := metrics.Set[meter.RuntimeCounts]{Labels: map[string]string{"interface": iface}}
 	set.Sum("xdpcap_program_runs_total", "Runs of the XDP program, by the kernel's counters.",

@@ -48,9 +48,9 @@ func NewMonitor(p *frame.Process) *cobra.Command {
 		Args:    o.record.arguments,
 		RunE: func(*cobra.Command, []string) error {
 			if o.record.given {
-				return runRecord(&o)
+				return o.runRecord()
 			}
-			return runMonitor(&o)
+			return o.run()
 		},
 	}, flagGroup{Title: "Which events", Flags: o.eventFlags()})
 	o.Flags.Lookup("verbose").Usage = "name the tracepoints that are not counted, and why; print more about errors"
@@ -66,9 +66,9 @@ func (o *MonitorOptions) eventFlags() []frame.Flag {
 	}
 }
 
-func runMonitor(o *MonitorOptions) error {
+func (o *MonitorOptions) run() error {
 	return run(&o.Options, frame.Guard{}, func(iface string) (AnyCounter, error) {
-		m, err := openMonitor(o, iface)
+		m, err := o.open(iface)
 		if err != nil {
 			return nil, err
 		}
@@ -76,15 +76,15 @@ func runMonitor(o *MonitorOptions) error {
 	})
 }
 
-// A monitor is a set of open tracepoints, with the interface to which they are restricted.
+// A monitor has the open tracepoints, restricted to an interface or not.
 type monitor struct {
 	*meter.Tracepoints
 	o     *MonitorOptions
 	iface string // "" = all
 }
 
-// openMonitor opens the tracepoints for the events of one interface, or with "" of all.
-func openMonitor(o *MonitorOptions, iface string) (*monitor, error) {
+// open opens the tracepoints for the events of one interface, or with "" of all.
+func (o *MonitorOptions) open(iface string) (*monitor, error) {
 	m := &monitor{o: o}
 	options := meter.TracepointOptions{Program: o.Program, Redirects: o.redirects, Record: o.record.given}
 	if iface != "" {
@@ -118,8 +118,8 @@ func (m *monitor) String() string {
 	return s
 }
 
-// Metrics are the exported metrics of the events of an interface; "" = of all. They have the
-// labels that tell the cases of an event apart, as in JSON.
+// Metrics are the exported metrics of the events of an interface; "" = of all. Their labels are the
+// keys of an EventCase in JSON.
 func (o *MonitorOptions) Metrics(iface string) metrics.Set[meter.EventCounts] {
 	byCase := []string{"event", "reason", "from", "to", "map_id", "to_cpu"}
 	byMap, byVerdict := []string{"map_id"}, []string{"verdict", "map_id"}
@@ -146,7 +146,7 @@ func (o *MonitorOptions) Metrics(iface string) metrics.Set[meter.EventCounts] {
 	return set
 }
 
-// ofCases sends one value of every case.
+// ofCases returns a function that sends one value of every case.
 func (o *MonitorOptions) ofCases(value func(meter.EventCount) uint64) func(meter.EventCounts, metrics.SendValue) {
 	return func(counts meter.EventCounts, send metrics.SendValue) {
 		o.eachCase(counts, func(c meter.Case, n meter.EventCount, cpu ...string) {
@@ -155,8 +155,8 @@ func (o *MonitorOptions) ofCases(value func(meter.EventCount) uint64) func(meter
 	}
 }
 
-// ofKthreads sends the values of every cpumap's thread. values omits the labels that all of them
-// have.
+// ofKthreads returns a function that sends the values of every cpumap's thread. The labels of the map
+// and the CPU follow those that values gives.
 func (o *MonitorOptions) ofKthreads(values func(meter.EventCount, metrics.SendValue)) func(meter.EventCounts, metrics.SendValue) {
 	return func(counts meter.EventCounts, send metrics.SendValue) {
 		o.eachCase(counts, func(c meter.Case, n meter.EventCount, cpu ...string) {

@@ -150,12 +150,12 @@ func (s *sources) discover() (notice string) {
 	if !s.o.interfaces.Follow() {
 		return ""
 	}
-	ifis, err := s.found.Look()
+	ifis, err := s.found.Present()
 	if err != nil {
 		return err.Error()
 	}
 	s.all = slices.DeleteFunc(s.all, func(one *source) bool {
-		gone := !ifis.Have(one.index, one.name)
+		gone := !ifis.Has(one.index, one.name)
 		if gone {
 			one.close()
 			notice = one.name + " has gone"
