@@ -16,22 +16,22 @@ import (
 // rotationOptions are the flags about several files: -C, -G, -W and -z are tcpdump's, -a and -b
 // dumpcap's.
 type rotationOptions struct {
-	size   frame.Size
-	Every  time.Duration
-	files  uint64
-	ends   []string // -a
-	begins []string // -b
+	size   frame.Size    // -C
+	Every  time.Duration // -G
+	files  uint64        // -W
+	ends   []string      // -a
+	begins []string      // -b
 
 	maxBytes, minFree frame.Size
 
 	atomic, PrintFiles bool
 	noOverwrite        bool
-	command            string
+	command            string // -z
 
-	firstNumber int // how many numbers a ring skips, because earlier runs have used them
+	firstNumber int // of the first file: earlier runs of the ring have used the numbers below
 }
 
-// Flags are their rows.
+// Flags are the rows of the flags.
 func (o *rotationOptions) Flags() []frame.Flag {
 	o.size = frame.Size{Unit: 1e6}
 	o.maxBytes, o.minFree = frame.Size{Unit: 1}, frame.Size{Unit: 1}
@@ -57,14 +57,14 @@ func (o *rotationOptions) Flags() []frame.Flag {
 	}
 }
 
-// rotationFlags are the flags that by themselves ask for several files. -a does so only with some
-// values, and --no-overwrite never.
+// rotationFlags are the flags that always request several files: -a does so only with some values, and
+// --no-overwrite never.
 func rotationFlags() []frame.Flag {
 	return slices.DeleteFunc(new(rotationOptions).Flags(), func(f frame.Flag) bool { return f.Name == "autostop" || f.Name == "no-overwrite" })
 }
 
-// givenRotation returns the first of these flags that was given, as messages name it, or "". given
-// says which flags were set.
+// givenRotation returns the first of rotationFlags that was given, as messages name it, or "". given
+// reports whether a flag was set.
 func givenRotation(given func(flag string) bool) string {
 	for _, flag := range rotationFlags() {
 		if given(flag.Name) {
@@ -74,9 +74,8 @@ func givenRotation(given func(flag string) bool) string {
 	return ""
 }
 
-// IdleRotation returns the flags about several files that have no effect. Without a -w FILE these
-// are all, and without -C and -G it is -W. With a recorder these are all that do not limit its
-// recordings.
+// IdleRotation returns the flags about several files that have no effect: all without a -w FILE, -W
+// without -C and -G, and with a recorder all but limitsRecordings.
 func (o *Options) IdleRotation(recorder bool) (names []string) {
 	r := &o.Rotate
 	for _, flag := range rotationFlags() {
@@ -91,8 +90,8 @@ func (o *Options) IdleRotation(recorder bool) (names []string) {
 	return names
 }
 
-// Rotation is the rotation that the flags ask for; nil = one plain file. given says which flags
-// were set.
+// Rotation is the rotation that the flags request; nil = one plain file. given reports whether a flag
+// was set.
 func (o *Options) Rotation(given func(flag string) bool) (*file.Rotation, error) {
 	r := &o.Rotate
 	asked := givenRotation(given)
@@ -145,7 +144,7 @@ func (o *Options) Rotation(given func(flag string) bool) (*file.Rotation, error)
 	case r.PrintFiles && o.Print:
 		return nil, errors.New("--print-files and --print both need standard output: choose one")
 	}
-	o.name(rotation)
+	o.setNames(rotation)
 	if rotation.Keep > 0 {
 		if err := r.checkCompressor(o.Write); err != nil {
 			return nil, err
@@ -154,13 +153,13 @@ func (o *Options) Rotation(given func(flag string) bool) (*file.Rotation, error)
 	return rotation, nil
 }
 
-// compressors are commands, with the suffix that each adds to the name of a file.
+// compressors are commands with the suffix that each adds to the name of a file.
 var compressors = map[string]string{
 	"gzip": ".gz", "pigz": ".gz", "zstd": ".zst", "zstdmt": ".zst", "bzip2": ".bz2", "pbzip2": ".bz2", "lbzip2": ".bz2",
 	"xz": ".xz", "pixz": ".xz", "lzma": ".lzma", "lz4": ".lz4", "lzop": ".lzo", "compress": ".Z",
 }
 
-// checkCompressor refuses a command whose files a ring would not know and so never remove.
+// checkCompressor refuses a command that renames files, because a ring would not find and remove them.
 func (r *rotationOptions) checkCompressor(path string) error {
 	suffix, ok := compressors[filepath.Base(r.command)]
 	if !ok {
@@ -188,7 +187,7 @@ func (r *rotationOptions) checkFileCount(given func(flag string) bool) error {
 	return nil
 }
 
-// autostop reads -a.
+// autostop applies the values of -a, to the rotation or to Duration and Count.
 func (o *Options) autostop(rotation *file.Rotation) error {
 	for _, text := range o.Rotate.ends {
 		c, err := frame.ParseCriterion("-a", text, map[string]string{
@@ -218,7 +217,7 @@ func (o *Options) autostop(rotation *file.Rotation) error {
 	return nil
 }
 
-// ringBuffer reads -b.
+// ringBuffer applies the values of -b.
 func (r *rotationOptions) ringBuffer(rotation *file.Rotation) error {
 	for _, text := range r.begins {
 		c, err := frame.ParseCriterion("-b", text, map[string]string{
