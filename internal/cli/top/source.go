@@ -17,13 +17,13 @@ type source struct {
 	reading
 	index   int
 	brief   string                // how, in a few columns
-	runs    bool                  // an XDP program runs there
+	hasXDP  bool                  // an XDP program runs there
 	open    []counters.AnyCounter // in the order of their totals
-	times   counters.AnyCounter   // of run times, which are counted while they are shown; nil = they are not
-	untimed bool                  // they cannot be counted
+	times   counters.AnyCounter   // of run times; nil while they are not shown
+	untimed bool                  // run times cannot be counted
 }
 
-// shownFlows is how many flows the totals have.
+// shownFlows is the number of flows in the totals.
 const shownFlows = 10
 
 // openSource opens the counters of an interface, or none.
@@ -59,13 +59,13 @@ func (o *Options) openSource(name string) (s *source, err error) {
 	return s, nil
 }
 
-// countReceived counts what the interface receives. Where a program runs that cannot be traced,
-// that is what it lets pass.
+// countReceived counts received packets, and the verdicts of a program that runs there. If the program
+// cannot be traced, it counts the packets that the program passes.
 func (s *source) countReceived(options meter.ProtocolsOptions) error {
 	err := s.count(options, capture.In, &s.in)
 	switch {
 	case meter.IsUntraceable(err) && options.Program == "":
-		options.AtIngress, s.runs = true, true
+		options.AtIngress, s.hasXDP = true, true
 		if err := s.count(options, capture.In, &s.in); err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (s *source) count(options meter.ProtocolsOptions, d capture.Direction, into
 	}
 	switch traced := p.Traced(); {
 	case traced != nil:
-		s.traced, s.runs = true, true
+		s.traced, s.hasXDP = true, true
 		s.how, s.brief = fmt.Sprintf("tracing %v", *traced), fmt.Sprintf("%s (%d)", traced.Name, traced.ID)
 	case options.AtIngress:
 		s.how = "tc ingress"
@@ -115,8 +115,8 @@ func intervalIn[S any](kept *meter.Interval[S], c *counters.Counter[S]) counters
 	return c
 }
 
-// all are the counters that are open.
-func (s *source) all() []counters.AnyCounter {
+// counters are the counters that are open.
+func (s *source) counters() []counters.AnyCounter {
 	if s.times == nil {
 		return s.open
 	}
@@ -125,7 +125,7 @@ func (s *source) all() []counters.AnyCounter {
 
 // read takes the next snapshots of all counters.
 func (s *source) read() error {
-	for _, c := range s.all() {
+	for _, c := range s.counters() {
 		if err := c.Next(); err != nil {
 			return err
 		}
@@ -133,9 +133,9 @@ func (s *source) read() error {
 	return nil
 }
 
-// follow looks whether everything is still counted.
+// follow follows the counted programs.
 func (s *source) follow() (notice string, err error) {
-	for _, c := range s.all() {
+	for _, c := range s.counters() {
 		more, err := c.Follow()
 		if err != nil {
 			return "", err
@@ -147,15 +147,20 @@ func (s *source) follow() (notice string, err error) {
 	return notice, nil
 }
 
-// measure begins or ends to measure run times. An error says why they are not known.
-func (s *source) measure(program string, on bool) error {
-	switch {
-	case on == (s.times != nil):
+// unmeasure ends the measurement of run times.
+func (s *source) unmeasure() error {
+	if s.times == nil {
 		return nil
-	case !on:
-		times := s.times
-		s.times = nil
-		return times.Close()
+	}
+	times := s.times
+	s.times = nil
+	return times.Close()
+}
+
+// measure begins to measure run times of a program; "" = any.
+func (s *source) measure(program string) error {
+	if s.times != nil {
+		return nil
 	}
 	s.latency, s.runtime = meter.Interval[meter.LatencyCounts]{}, meter.Interval[meter.RuntimeCounts]{}
 	l, err := meter.OpenLatency(s.name, program)
@@ -176,7 +181,7 @@ func (s *source) measure(program string, on bool) error {
 // close detaches everything.
 func (s *source) close() error {
 	var errs []error
-	for _, c := range s.all() {
+	for _, c := range s.counters() {
 		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)

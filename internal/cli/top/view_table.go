@@ -11,25 +11,26 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// A column is one of a table on the screen.
+// A column is a column of a table on the screen.
 type column struct {
 	title   string
 	right   bool // aligned to the right
-	address bool // is cut in its middle
-	width   int
+	address bool // cut in the middle
+	width   int  // characters
 	cell    func(r *row) string
 }
 
-// widths of the columns that are drawn.
+// Widths, in characters.
 const (
-	gap       = 2
-	leastBar  = 6
-	mostBar   = 20
-	leastName = 8
-	leastLine = 8 // of a trend
+	gap          = 2 // between columns
+	leastBar     = 6
+	mostBar      = 20
+	leastName    = 8
+	leastAddress = len("255.255.255.255:65535") // which bars and trends leave to a name
+	leastTrend   = 8
 )
 
-// tableLines are the titles and rows of the table that is shown, around the cursor.
+// tableLines are the titles and rows of the table on the screen, around the cursor.
 func (m *model) tableLines(room int) (all []line) {
 	t := &m.shown[m.kind]
 	columns, bar, trend := m.layout(t)
@@ -56,19 +57,19 @@ func (m *model) tableLines(room int) (all []line) {
 	first := max(0, cursor-max(1, room-1)+1)
 	for i := first; i < min(len(t.rows), first+room-1); i++ {
 		r := &t.rows[i]
-		cells := ""
-		for c := range columns {
-			cells += columns[c].text(columns[c].cell(r))
-		}
-		if trend == 0 {
-			cells = strings.TrimSuffix(cells, strings.Repeat(" ", gap))
-		}
 		look := plain
 		switch {
 		case i == cursor:
 			look = reverse
 		case r.lost:
 			look = bad
+		}
+		cells := ""
+		for c := range columns {
+			cells += columns[c].text(columns[c].cell(r))
+		}
+		if trend == 0 {
+			cells = strings.TrimSuffix(cells, strings.Repeat(" ", gap))
 		}
 		drawn := line{{cells, look}}
 		if bar > 0 {
@@ -98,8 +99,8 @@ func (c *column) text(cell string) string {
 	return fmt.Sprintf("%-*s%*s", c.width, cell, gap, "")
 }
 
-// layout chooses the columns that the window has room for, and the widths of bars and trends. The
-// number by which the rows are sorted is always shown; names are cut before it is.
+// layout chooses the columns that fit into the window, and the widths of bars and trends; 0 = none. The
+// number by which the rows are sorted always has a column: names are cut first.
 func (m *model) layout(t *table) (columns []column, bar, trend int) {
 	names, numbers := t.nameColumns(), t.numberColumns(m.orderOf(t))
 	for i := range names {
@@ -108,35 +109,35 @@ func (m *model) layout(t *table) (columns []column, bar, trend int) {
 	for i := range numbers {
 		numbers[i].fit(t)
 	}
-	wide := func(columns []column) (sum int) {
+	widthOf := func(columns []column) (sum int) {
 		for i := range columns {
 			sum += columns[i].width + gap
 		}
 		return sum
 	}
-	fixed := len(t.numbers) + 1 // of run times, and what the rows are sorted by
-	rest := m.width - wide(names)
-	for fixed < len(numbers) && rest-wide(numbers[:fixed+1]) >= leastBar+gap+leastLine {
+	const barAndTrend = leastBar + gap + leastTrend
+	fixed := len(t.numbers) + 1 // columns of numbers: of run times, and of the order
+	rest := m.width - widthOf(names)
+	for fixed < len(numbers) && rest-widthOf(numbers[:fixed+1]) >= barAndTrend {
 		fixed++
 	}
 	columns = append(names, numbers[:fixed]...)
-	rest = m.width - wide(columns)
-	// The widest names give way: to bars and trends as long as an address of IPv4 with a port has
-	// room, and to numbers always.
-	rest += shorten(columns[:len(names)], leastBar+gap+leastLine-rest, 21)
+	rest = m.width - widthOf(columns)
+	// The widest names are shortened: for bars and trends down to leastAddress, for numbers further.
+	rest += shorten(columns[:len(names)], barAndTrend-rest, leastAddress)
 	rest += shorten(columns[:len(names)], -gap-rest, leastName)
 	switch {
-	case rest >= leastBar+gap+leastLine:
+	case rest >= barAndTrend:
 		bar = min(mostBar, max(leastBar, rest/3))
 		trend = min(minute, rest-bar-gap)
-	case rest >= leastLine:
+	case rest >= leastTrend:
 		trend = rest
 	}
 	return columns, bar, trend
 }
 
-// shorten makes columns narrower, the widest first, by this many in all as long as that one is
-// wider than least. It returns by how many.
+// shorten makes columns narrower, the widest first and none below least, by a number of characters in
+// total. It returns the number that it has reached.
 func shorten(columns []column, by, least int) (done int) {
 	for ; done < by; done++ {
 		widest := slices.MaxFunc(columns, func(a, b column) int { return cmp.Compare(a.width, b.width) }).width
@@ -164,15 +165,15 @@ func (t *table) nameColumns() (columns []column) {
 	}
 	for i, title := range t.names {
 		if len(t.rows) > 0 && !slices.ContainsFunc(t.rows, func(r row) bool { return r.names[i] != "" }) {
-			continue // such as DEVICE, of one interface
+			continue // such as DEVICE, if one interface is watched
 		}
 		columns = append(columns, column{title: title, cell: func(r *row) string { return r.names[i] }})
 	}
 	return columns
 }
 
-// numberColumns are all numbers of a table: those that it always shows, then what it is sorted by,
-// then the others.
+// numberColumns are all columns of numbers in the order of their precedence: those of run times, then
+// the one by which the rows are sorted, then the others.
 func (t *table) numberColumns(by order) (columns []column) {
 	for i, title := range t.numbers {
 		columns = append(columns, column{title: title, right: true, width: 7, cell: func(r *row) string {
@@ -182,8 +183,8 @@ func (t *table) numberColumns(by order) (columns []column) {
 			return r.numbers[i]
 		}})
 	}
-	what := cmp.Or(t.what, "PACKETS")
-	titles := [orders]string{"BIT/S", what + "/S", "BYTES", what}
+	counted := cmp.Or(t.counted, "PACKETS")
+	titles := [orders]string{"BIT/S", counted + "/S", "BYTES", counted}
 	for _, o := range []order{by, byBits, byPacketRate, byBytes, byPackets} {
 		if t.noBytes && o != o.inPackets() || slices.ContainsFunc(columns, func(c column) bool { return c.title == titles[o] }) {
 			continue
@@ -195,7 +196,7 @@ func (t *table) numberColumns(by order) (columns []column) {
 	return columns
 }
 
-// blocks is a bar of a share: as many columns as are given are the whole.
+// blocks is a bar of a share, 0 to 1, of this many columns.
 func blocks(share float64, columns int) string {
 	return frame.Blocks(math.Round(math.Min(1, share)*float64(columns*8)), columns)
 }
@@ -205,7 +206,7 @@ func spark(trend []sample, by order, columns int) string {
 	values := make([]float64, columns)
 	trend = trend[max(0, len(trend)-columns):]
 	for i, s := range trend {
-		values[columns-len(trend)+i] = by.of(s)
+		values[columns-len(trend)+i] = by.sampleValue(s)
 	}
 	return frame.Spark(values, true)
 }
