@@ -33,20 +33,20 @@ func (p Present) Has(index int, name string) bool {
 	return slices.ContainsFunc(p, func(i xdp.Interface) bool { return i.Index == index && i.Name == name })
 }
 
-// Try opens the counters of an interface if it is wanted, unless it was refused a short time ago.
-// It returns a message about a refusal that differs from the last one.
-func (d *Discovery) Try(ifi *xdp.Interface, open func() error) (refusal string) {
-	if !d.wants(ifi) || d.refused.Stand(*ifi) {
-		return ""
+// OpenNew opens the counters of each interface that is wanted and not counted yet, unless it was
+// refused a short time ago. It returns a message about each refusal that differs from the last one.
+func (d *Discovery) OpenNew(present Present, isCounted func(index int) bool, open func(*xdp.Interface) error) (refusals []string) {
+	for _, ifi := range present {
+		if isCounted(ifi.Index) || !d.wants(&ifi) || d.refused.Stand(ifi) {
+			continue
+		}
+		if err := open(&ifi); err == nil {
+			delete(d.refused, ifi.Index)
+		} else if d.refused.Add(ifi, err) {
+			refusals = append(refusals, fmt.Sprintf("%s is not counted: %v", ifi.Name, err))
+		}
 	}
-	err := open()
-	switch {
-	case err == nil:
-		delete(d.refused, ifi.Index)
-	case d.refused.Add(*ifi, err):
-		return fmt.Sprintf("%s is not counted: %v", ifi.Name, err)
-	}
-	return ""
+	return refusals
 }
 
 // stacked are the drivers of interfaces that get their packets from other interfaces, where they
@@ -93,20 +93,15 @@ func (r *counterRun) discover() {
 		}
 	}
 	known := len(r.counted)
-	var refusals []string
-	for _, ifi := range ifis {
-		if slices.ContainsFunc(r.counted, func(c *counted) bool { return c.index == ifi.Index }) {
-			continue
-		}
-		if refusal := r.discovery.Try(&ifi, func() error { return r.begin(ifi.Index, ifi.Name) }); refusal != "" {
-			refusals = append(refusals, refusal)
-		}
+	isCounted := func(index int) bool {
+		return slices.ContainsFunc(r.counted, func(c *counted) bool { return c.index == index })
 	}
+	refusals := r.discovery.OpenNew(ifis, isCounted, func(ifi *xdp.Interface) error { return r.begin(ifi.Index, ifi.Name) })
 	const few = 4
-	if come := r.counted[known:]; len(come) > few {
-		r.tell(fmt.Sprintf("listening on %v and %d more", come[0], len(come)-1))
+	if opened := r.counted[known:]; len(opened) > few {
+		r.tell(fmt.Sprintf("listening on %v and %d more", opened[0], len(opened)-1))
 	} else {
-		for _, c := range come {
+		for _, c := range opened {
 			r.tell(fmt.Sprintf("listening on %v", c))
 		}
 	}

@@ -208,9 +208,7 @@ func (w *pageWriter) conditionSection(sources []capture.Source) report.Section {
 			src.Label(), filepath.Base(src.File), frame.OrDash(hookKey(&src)), frame.OrDash(src.Target.Name), frame.OrDash(src.Filter), kept,
 		}})
 	}
-	if f.Rows != nil {
-		s.Figures = append(s.Figures, f)
-	}
+	s.AddFigure(f)
 	remarks := report.Figure{Caption: "What the files say of the capture", Columns: report.Texts("Subject", "As the file has it")}
 	for _, comment := range w.comments {
 		for line := range strings.Lines(comment) {
@@ -221,9 +219,7 @@ func (w *pageWriter) conditionSection(sources []capture.Source) report.Section {
 			remarks.Rows = append(remarks.Rows, report.Row{Cells: []string{subject, text}})
 		}
 	}
-	if remarks.Rows != nil {
-		s.Figures = append(s.Figures, remarks)
-	}
+	s.AddFigure(remarks)
 	s.Text = append(s.Text, "Made by xdpcap "+frame.Version()+" read --report. Times are those of the clock that stamped the packets. Estimates contain the true number 19 times of 20.")
 	return s
 }

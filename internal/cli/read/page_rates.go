@@ -102,15 +102,11 @@ func (w *pageWriter) dropSections(s *statistics, r *Report) (all []report.Sectio
 			stages = append(stages, rateRow{names: []string{string(stage)}, rate: s.rate(*t), bad: true})
 		}
 	}
-	if stages != nil {
-		section.Figures = append(section.Figures, rateFigure("Packets that were thrown away, by the stage of their way", barsOfPackets, []string{"Stage"}, stages))
-	}
+	section.AddFigure(rateFigure("Packets that were thrown away, by the stage of their way", barsOfPackets, []string{"Stage"}, stages))
 	for _, c := range r.Reasons {
 		reasons = append(reasons, rateRow{names: []string{c.Reason, c.Location}, rate: c.readRate, bad: true})
 	}
-	if reasons != nil {
-		section.Figures = append(section.Figures, rateFigure("Packets that were thrown away, by reason", barsOfPackets, []string{"Reason", "Where"}, reasons))
-	}
+	section.AddFigure(rateFigure("Packets that were thrown away, by reason", barsOfPackets, []string{"Reason", "Where"}, reasons))
 	return []report.Section{section}
 }
 

@@ -103,16 +103,12 @@ func (w *pageWriter) delaySection() report.Section {
 		delays.Rows = append(delays.Rows, report.Row{Cells: append([]string{h.from, h.to}, timesCells(d.hops[h])...)})
 		chart.Marks = append(chart.Marks, report.NewMark(h.from+" to "+h.to, d.hops[h].Count, false))
 	}
-	if delays.Rows != nil {
-		delays.Charts = []report.Chart{chart}
-		s.Figures = append(s.Figures, delays)
-	}
+	delays.Charts = []report.Chart{chart}
+	s.AddFigure(delays)
 	onePlace := report.Figure{Caption: "Packets that were seen at one place alone", Columns: append(report.Texts("Place"), report.Numbers("Packets")...)}
 	for _, place := range slices.Sorted(maps.Keys(d.onePlace)) {
 		onePlace.Rows = append(onePlace.Rows, report.Row{Cells: []string{place, report.Grouped(d.onePlace[place])}})
 	}
-	if onePlace.Rows != nil {
-		s.Figures = append(s.Figures, onePlace)
-	}
+	s.AddFigure(onePlace)
 	return s
 }

@@ -1,7 +1,6 @@
 package top
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
 // sources are the open counters of all interfaces, and of losses.
@@ -160,18 +160,17 @@ func (s *sources) discover() (notice string) {
 		}
 		return gone
 	})
-	for _, ifi := range ifis {
-		if slices.ContainsFunc(s.all, func(one *source) bool { return one.index == ifi.Index }) {
-			continue
+	isCounted := func(index int) bool {
+		return slices.ContainsFunc(s.all, func(one *source) bool { return one.index == index })
+	}
+	for _, refusal := range s.discovery.OpenNew(ifis, isCounted, func(ifi *xdp.Interface) error {
+		opened, err := s.openSource(ifi.Name)
+		if err == nil {
+			s.all = append(s.all, opened)
 		}
-		refusal := s.discovery.Try(&ifi, func() error {
-			opened, err := s.openSource(ifi.Name)
-			if err == nil {
-				s.all = append(s.all, opened)
-			}
-			return err
-		})
-		notice = cmp.Or(refusal, notice)
+		return err
+	}) {
+		notice = refusal
 	}
 	return notice
 }
