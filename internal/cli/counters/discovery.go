@@ -69,6 +69,17 @@ func countable(ifi *xdp.Interface) bool {
 	return obstacle == "" && ifi.Type != "loopback" && (len(ifi.Programs) > 0 || !slices.Contains(stacked, ifi.Driver))
 }
 
+// beginDiscovery opens the counters of all wanted interfaces, or prints that there is none yet.
+func (r *counterRun) beginDiscovery() {
+	r.discovery = NewDiscovery(r.o.wants)
+	r.discover()
+	if len(r.counted) == 0 && r.o.tracesOnly {
+		r.tell("no XDP program to count yet: waiting for one")
+	} else if len(r.counted) == 0 {
+		r.tell("no interface to count on yet: waiting for one")
+	}
+}
+
 // discover opens the counters of interfaces that are new or have come up, and closes the counters,
 // and so the metrics, of interfaces that have gone.
 func (r *counterRun) discover() {

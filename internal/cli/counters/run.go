@@ -24,21 +24,13 @@ const LookInterval = time.Second
 // An opener begins to count on an interface, or with "" for all interfaces together.
 type opener func(iface string) (AnyCounter, error)
 
-// run runs a counter command, from the check of its privileges to its totals. It calls each
-// opener for each interface when everything else is ready, so that no program is attached if
-// another step fails. If no interface is named, the command counts on all interfaces that exist at
-// any time, unless it counts everything of the machine together.
+// run runs a counter command, from the check of its privileges to its totals. It calls each opener for
+// each interface last, so that no program is attached if another step fails.
 func run(o *Options, g frame.Guard, open ...opener) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
-	interfaces, discovers := o.Interfaces.Named(), len(o.Interfaces) == 0 || o.Interfaces.Follow()
-	if o.OfMachine { // its opener accepts any
-		interfaces, discovers = o.Interfaces, false
-		if len(interfaces) == 0 {
-			interfaces = []string{""}
-		}
-	}
+	interfaces, discovers := o.countedInterfaces()
 	g.Interfaces = interfaces
 	ctx, err := o.Process.Begin(g)
 	if err != nil {
@@ -77,18 +69,24 @@ func run(o *Options, g frame.Guard, open ...opener) (err error) {
 		r.tell(exporter.String())
 	}
 	for _, c := range r.counted {
-		frame.Say(o.Process.Stderr, "%s %v", cmp.Or(o.Begins, "listening on"), c)
+		r.tell(fmt.Sprintf("%s %v", cmp.Or(o.Begins, "listening on"), c))
 	}
 	if discovers {
-		r.discovery = NewDiscovery(o.wants)
-		r.discover()
-		if len(r.counted) == 0 && o.tracesOnly {
-			r.tell("no XDP program to count yet: waiting for one")
-		} else if len(r.counted) == 0 {
-			r.tell("no interface to count on yet: waiting for one")
-		}
+		r.beginDiscovery()
 	}
 	return r.run(ctx)
+}
+
+// countedInterfaces are the names of -i. If there are none, or a pattern, the command discovers more
+// interfaces at any time, unless it counts for the machine: then "" and any have one set of counters.
+func (o *Options) countedInterfaces() (names []string, discovers bool) {
+	switch {
+	case o.OfMachine && len(o.Interfaces) == 0:
+		return []string{""}, false
+	case o.OfMachine:
+		return o.Interfaces, false
+	}
+	return o.Interfaces.Named(), len(o.Interfaces) == 0 || o.Interfaces.Follow()
 }
 
 // A counterRun prints a report of all counters for each interval.
@@ -157,7 +155,7 @@ func checkDistinct(interfaces []string) error {
 	return nil
 }
 
-// begin opens and exports all counters of an interface, or none.
+// begin opens and exports all counters of an interface; after an error none is open.
 func (r *counterRun) begin(index int, name string) error {
 	var opened []*counted
 	for _, open := range r.open {

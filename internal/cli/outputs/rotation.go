@@ -111,38 +111,11 @@ func (o *Options) Rotation(given func(flag string) bool) (*file.Rotation, error)
 	if err := r.ringBuffer(rotation); err != nil {
 		return nil, err
 	}
-	tcpdumps := given("file-size") || given("rotate-seconds") || given("file-count")
-	if err := r.checkFileCount(given); err != nil {
+	if err := r.checkFileCount(given); err != nil || asked == "" {
 		return nil, err
 	}
-	rotates := rotation.Size > 0 || rotation.Packets > 0 || rotation.Period > 0
-	switch {
-	case asked == "":
-		return nil, nil
-	case o.Write == "":
-		return nil, fmt.Errorf("%s: there is no file: add -w out.pcapng", asked)
-	case len(o.Files()) > 1:
-		return nil, fmt.Errorf("%s: -w names %d files, and only one can go on in further files: choose it", asked, len(o.Files()))
-	case frame.IsStdout(o.Write):
-		return nil, fmt.Errorf("%s: standard output cannot go on in further files: write to a file with -w out.pcapng", asked)
-	case given("file-size") && r.size.Bytes == 0:
-		return nil, errors.New("-C 0: must be at least 1, which is a million bytes")
-	case r.Every%time.Second != 0:
-		return nil, fmt.Errorf("-G %v: must be whole seconds", r.Every)
-	case r.Every > 0 && rotation.Files != 1 && (r.files != 1 || r.size.Bytes > 0) && !changesEach(o.Write, r.Every):
-		return nil, r.sameNames(o.Write)
-	case given("file-count") && r.size.Bytes == 0 && r.Every == 0:
-		return nil, errors.New("-W: nothing says when the next file begins: add -C SIZE or -G SECONDS")
-	case tcpdumps && len(r.begins) > 0:
-		return nil, errors.New("-b with -C, -G or -W: they name files in different ways: choose dumpcap's flag or tcpdump's")
-	case rotation.Keep > 0 && !rotates:
-		return nil, errors.New("-b files: nothing says when the next file begins: add -b filesize:kB, -b duration:seconds or the like")
-	case rotation.Files > 1 && !rotates:
-		return nil, errors.New("-a files: nothing says when the next file begins: add -b filesize:kB, -b duration:seconds or the like")
-	case r.PrintFiles && o.WritesStdout():
-		return nil, errors.New("--print-files and -w - both need standard output: choose one")
-	case r.PrintFiles && o.Print:
-		return nil, errors.New("--print-files and --print both need standard output: choose one")
+	if err := o.checkRotation(rotation, asked, given); err != nil {
+		return nil, err
 	}
 	o.setNames(rotation)
 	if rotation.Keep > 0 {
@@ -151,6 +124,40 @@ func (o *Options) Rotation(given func(flag string) bool) (*file.Rotation, error)
 		}
 	}
 	return rotation, nil
+}
+
+// checkRotation finds mistakes in the flags about several files. asked is the first of these flags.
+func (o *Options) checkRotation(rotation *file.Rotation, asked string, given func(flag string) bool) error {
+	r := &o.Rotate
+	tcpdumps := given("file-size") || given("rotate-seconds") || given("file-count")
+	rotates := rotation.Size > 0 || rotation.Packets > 0 || rotation.Period > 0
+	switch {
+	case o.Write == "":
+		return fmt.Errorf("%s: there is no file: add -w out.pcapng", asked)
+	case len(o.Files()) > 1:
+		return fmt.Errorf("%s: -w names %d files, and only one can go on in further files: choose it", asked, len(o.Files()))
+	case frame.IsStdout(o.Write):
+		return fmt.Errorf("%s: standard output cannot go on in further files: write to a file with -w out.pcapng", asked)
+	case given("file-size") && r.size.Bytes == 0:
+		return errors.New("-C 0: must be at least 1, which is a million bytes")
+	case r.Every%time.Second != 0:
+		return fmt.Errorf("-G %v: must be whole seconds", r.Every)
+	case r.Every > 0 && rotation.Files != 1 && (r.files != 1 || r.size.Bytes > 0) && !changesEach(o.Write, r.Every):
+		return r.sameNames(o.Write)
+	case given("file-count") && r.size.Bytes == 0 && r.Every == 0:
+		return errors.New("-W: nothing says when the next file begins: add -C SIZE or -G SECONDS")
+	case tcpdumps && len(r.begins) > 0:
+		return errors.New("-b with -C, -G or -W: they name files in different ways: choose dumpcap's flag or tcpdump's")
+	case rotation.Keep > 0 && !rotates:
+		return errors.New("-b files: nothing says when the next file begins: add -b filesize:kB, -b duration:seconds or the like")
+	case rotation.Files > 1 && !rotates:
+		return errors.New("-a files: nothing says when the next file begins: add -b filesize:kB, -b duration:seconds or the like")
+	case r.PrintFiles && o.WritesStdout():
+		return errors.New("--print-files and -w - both need standard output: choose one")
+	case r.PrintFiles && o.Print:
+		return errors.New("--print-files and --print both need standard output: choose one")
+	}
+	return nil
 }
 
 // compressors are commands with the suffix that each adds to the name of a file.

@@ -29,14 +29,6 @@ type span struct {
 // A line is a line of the screen.
 type line []span
 
-func (l line) String() string {
-	var b strings.Builder
-	for _, s := range l {
-		b.WriteString(s.text)
-	}
-	return b.String()
-}
-
 // lines are the contents of the screen: as many lines as it has, none of them wider.
 func (m *model) lines() (all []line) {
 	all = []line{m.headLine(), m.tabLine()}

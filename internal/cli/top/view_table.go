@@ -33,18 +33,8 @@ const (
 // tableLines are the titles and rows of the table on the screen, around the cursor.
 func (m *model) tableLines(room int) (all []line) {
 	t := &m.shown[m.kind]
-	columns, bar, trend := m.layout(t)
-	titles := ""
-	for i := range columns {
-		titles += columns[i].text(columns[i].title)
-	}
-	if bar > 0 {
-		titles += fmt.Sprintf("%-*s", bar+gap, "SHARE")
-	}
-	if trend > 0 {
-		titles += "TREND"
-	}
-	all = append(all, line{{strings.TrimRight(titles, " "), bold}})
+	l := m.layout(t)
+	all = append(all, line{{l.titles(), bold}})
 	if len(t.rows) == 0 {
 		return append(all, line{{cmp.Or(t.whyEmpty, "nothing yet"), faint}})
 	}
@@ -64,27 +54,54 @@ func (m *model) tableLines(room int) (all []line) {
 		case r.lost:
 			look = bad
 		}
-		cells := ""
-		for c := range columns {
-			cells += columns[c].text(columns[c].cell(r))
+		share := 0.0
+		if sum > 0 {
+			share = by.value(r.rate) / sum
 		}
-		if trend == 0 {
-			cells = strings.TrimSuffix(cells, strings.Repeat(" ", gap))
-		}
-		drawn := line{{cells, look}}
-		if bar > 0 {
-			share := 0.0
-			if sum > 0 {
-				share = by.value(r.rate) / sum
-			}
-			drawn = append(drawn, span{blocks(share, bar) + strings.Repeat(" ", gap), look})
-		}
-		if trend > 0 {
-			drawn = append(drawn, span{spark(r.trend, by, trend), good})
-		}
-		all = append(all, drawn)
+		all = append(all, l.row(r, look, share, by))
 	}
 	return all
+}
+
+// A layout has the columns of a table that fit into the window, and the widths of bars and trends; 0 =
+// there are none.
+type layout struct {
+	columns    []column
+	bar, trend int
+}
+
+func (l *layout) titles() string {
+	text := ""
+	for i := range l.columns {
+		text += l.columns[i].text(l.columns[i].title)
+	}
+	if l.bar > 0 {
+		text += fmt.Sprintf("%-*s", l.bar+gap, "SHARE")
+	}
+	if l.trend > 0 {
+		text += "TREND"
+	}
+	return strings.TrimRight(text, " ")
+}
+
+// row is the line of a row, with its share of the sum of all rows.
+func (l *layout) row(r *row, look style, share float64, by order) line {
+	cells := ""
+	for i := range l.columns {
+		cells += l.columns[i].text(l.columns[i].cell(r))
+	}
+	space := strings.Repeat(" ", gap)
+	if l.trend == 0 {
+		cells = strings.TrimSuffix(cells, space)
+	}
+	drawn := line{{cells, look}}
+	if l.bar > 0 {
+		drawn = append(drawn, span{blocks(share, l.bar) + space, look})
+	}
+	if l.trend > 0 {
+		drawn = append(drawn, span{spark(r.trend, by, l.trend), good})
+	}
+	return drawn
 }
 
 // text is a cell with the gap after it.
@@ -99,9 +116,9 @@ func (c *column) text(cell string) string {
 	return fmt.Sprintf("%-*s%*s", c.width, cell, gap, "")
 }
 
-// layout chooses the columns that fit into the window, and the widths of bars and trends; 0 = none. The
-// number by which the rows are sorted always has a column: names are cut first.
-func (m *model) layout(t *table) (columns []column, bar, trend int) {
+// layout chooses the columns, bars and trends of a table. The number by which the rows are sorted always
+// has a column: names are cut first.
+func (m *model) layout(t *table) (l layout) {
 	names, numbers := t.nameColumns(), t.numberColumns(m.orderOf(t))
 	for i := range names {
 		names[i].fit(t)
@@ -121,19 +138,19 @@ func (m *model) layout(t *table) (columns []column, bar, trend int) {
 	for fixed < len(numbers) && rest-widthOf(numbers[:fixed+1]) >= barAndTrend {
 		fixed++
 	}
-	columns = append(names, numbers[:fixed]...)
-	rest = m.width - widthOf(columns)
+	l.columns = append(names, numbers[:fixed]...)
+	rest = m.width - widthOf(l.columns)
 	// The widest names are shortened: for bars and trends down to leastAddress, for numbers further.
-	rest += shorten(columns[:len(names)], barAndTrend-rest, leastAddress)
-	rest += shorten(columns[:len(names)], -gap-rest, leastName)
+	rest += shorten(l.columns[:len(names)], barAndTrend-rest, leastAddress)
+	rest += shorten(l.columns[:len(names)], -gap-rest, leastName)
 	switch {
 	case rest >= barAndTrend:
-		bar = min(mostBar, max(leastBar, rest/3))
-		trend = min(minute, rest-bar-gap)
+		l.bar = min(mostBar, max(leastBar, rest/3))
+		l.trend = min(minute, rest-l.bar-gap)
 	case rest >= leastTrend:
-		trend = rest
+		l.trend = rest
 	}
-	return columns, bar, trend
+	return l
 }
 
 // shorten makes columns narrower, the widest first and none below least, by a number of characters in

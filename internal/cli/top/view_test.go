@@ -103,6 +103,14 @@ func modelOf(width, height int, seconds uint64, names ...string) *model {
 	return m
 }
 
+func (l line) String() string {
+	var b strings.Builder
+	for _, s := range l {
+		b.WriteString(s.text)
+	}
+	return b.String()
+}
+
 // text is what the screen shows. The styles are omitted.
 func (m *model) text() string {
 	var b strings.Builder
