@@ -23,7 +23,7 @@ type CountOptions struct {
 	direction    capture.Direction
 	at, mode     string // --at and --xdp-mode
 	Sizes        bool
-	Flows        int      // how many are shown; 0 = none is counted
+	Flows        int      // the number of rows; 0 = flows are not counted
 	verdictNames []string // --verdict, as given
 	verdicts     []xdp.Verdict
 	filter       filters.Options
@@ -213,7 +213,7 @@ func (o *CountOptions) meterOptions() (p meter.ProtocolsOptions, err error) {
 		return p, err
 	}
 	p.Verdicts = o.verdicts
-	if o.PerCPU && p.Variant == meter.Naive {
+	if o.perCPU && p.Variant == meter.Naive {
 		return p, errors.New("--per-cpu: the variant naive has one counter for all CPUs; take ultra or percpu")
 	}
 	if p.Mode, err = capture.ParseMode(o.mode); err != nil {
@@ -247,7 +247,7 @@ func (o *CountOptions) parseVerdicts() (verdicts []xdp.Verdict, err error) {
 func countMetrics(o *CountOptions, d capture.Direction, iface string) metrics.Set[meter.ProtocolCounts] {
 	type counts = meter.ProtocolCounts
 	byClass := []string{"family", "protocol"}
-	if o.PerCPU {
+	if o.perCPU {
 		byClass = append(byClass, "cpu")
 	}
 	m := metrics.Set[counts]{Labels: map[string]string{

@@ -71,7 +71,7 @@ func newCountReport(o *CountOptions, d capture.Direction, iface string, traced *
 	for _, v := range o.verdicts {
 		r.Verdicts = append(r.Verdicts, v.SlotName())
 	}
-	if o.PerCPU {
+	if o.perCPU {
 		for cpu := range i.Now.CPUs() {
 			r.CPUs = append(r.CPUs, countCPU{cpu, cpuClassRates(i, cpu)})
 		}
@@ -150,8 +150,8 @@ func (r *CountReport) sizeTable(w io.Writer) {
 	t.Write(w)
 }
 
-// FlowRate has the packets of a flow that got the same verdict. They are a lower bound since the
-// beginning: with ErrorPackets and ErrorBytes added, they are the upper bound.
+// FlowRate has the packets of a flow that got the same verdict. The counts since the beginning are
+// lower bounds. With ErrorPackets and ErrorBytes added, they are upper bounds.
 type FlowRate struct {
 	Flow
 	Verdict string `json:"verdict,omitempty"` // only if a program is traced

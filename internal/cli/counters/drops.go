@@ -22,7 +22,7 @@ type DropsOptions struct {
 	harmless    bool
 	check       bool
 	retransmits bool
-	flows       int // how many of each stage are shown; 0 = none is counted
+	flows       int // the number of rows for each stage; 0 = flows are not counted
 	filter      filters.Options
 	pods        map[uint32]string // names of pods by the inodes of their network namespaces; nil with -i
 }
@@ -68,7 +68,7 @@ const dropsExamples = `  xdpcap drops -i eth0                          a table p
 
 // NewDrops returns the command.
 func NewDrops(p *frame.Process) *cobra.Command {
-	o := DropsOptions{Options: Options{Process: p, OfMachine: true, NoPerCPU: true, Begins: "counting"}}
+	o := DropsOptions{Options: Options{Process: p, ofMachine: true, noPerCPU: true, firstWords: "counting"}}
 	return newCommand(&o.Options, &cobra.Command{
 		Use:     "drops [flags] [filter]",
 		Short:   "Count lost packets, from the card to the socket",

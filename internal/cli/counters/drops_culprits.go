@@ -43,9 +43,9 @@ func (r *DropsReport) withoutRule() []drops.LossRate {
 // be a culprit for each interface.
 const maxUnnumbered = 3
 
-// Culprits returns a line for each culprit, ordered by packets. Numbers of the kernel's counters are
+// culprits returns a line for each culprit, ordered by packets. Numbers of the kernel's counters are
 // those of all interfaces.
-func (r *DropsReport) Culprits() (lines []string) {
+func (r *DropsReport) culprits() (lines []string) {
 	type culprit struct {
 		reason, text  string
 		packets       uint64 // 0 = unknown

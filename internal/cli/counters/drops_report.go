@@ -100,7 +100,7 @@ func (r *DropsReport) WriteTable(w io.Writer) {
 	r.flowTable(w)
 	r.Retransmits.write(w, r.Interface, &numbered)
 	numbered.write(w, r.pods)
-	for _, line := range slices.Concat(r.Culprits(), adviceFor(r.withoutRule(), r.Interface, r.untraced), r.filterAdvice()) {
+	for _, line := range slices.Concat(r.culprits(), adviceFor(r.withoutRule(), r.Interface, r.untraced), r.filterAdvice()) {
 		frame.PageOf(w).Line("%s", line)
 	}
 	if n := r.Softnet.Full; n > 0 {

@@ -18,9 +18,9 @@ type Options struct {
 	Flags   *pflag.FlagSet // all of the command
 
 	// A command sets these before newCommand.
-	OfMachine bool   // without -i, the packets of the whole machine are counted together
-	NoPerCPU  bool   // there is no --per-cpu
-	Begins    string // the words of the first message before the counter; "" = listening on
+	ofMachine  bool   // without -i, the packets of the whole machine are counted together
+	noPerCPU   bool   // there is no --per-cpu
+	firstWords string // the words of the first message before the counter; "" = listening on
 
 	// A command sets these before run.
 	tracesOnly bool   // with a pattern, only interfaces that run a program are counted
@@ -33,7 +33,7 @@ type Options struct {
 	Duration   time.Duration // 0 = until a signal
 	JSON       bool
 	listen     string // address of the metrics, "" = none
-	PerCPU     bool
+	perCPU     bool
 	quiet      bool
 	color      string
 	Verbose    frame.Count
@@ -47,7 +47,7 @@ type flagGroup struct {
 }
 
 // newCommand completes a counter command, which has its texts and RunE: it adds the command's own
-// flags, then those that all counter commands have.
+// flags, then the common ones.
 func newCommand(o *Options, cmd *cobra.Command, own ...flagGroup) *cobra.Command {
 	o.Flags = cmd.Flags()
 	own = append(own,
@@ -75,12 +75,12 @@ func (o *Options) outputFlags() []frame.Flag {
 	flags := []frame.Flag{
 		{Name: "json", Value: &o.JSON, Help: "print the report as JSON: one object per interval and line"},
 		frame.ListenFlag(&o.listen),
-		{Name: "per-cpu", Value: &o.PerCPU, Help: "count each CPU by itself"},
+		{Name: "per-cpu", Value: &o.perCPU, Help: "count each CPU by itself"},
 		frame.ColorFlag(&o.color),
 		{Name: "quiet", Letter: "q", Value: &o.quiet, Help: "print only the totals, at the end"},
 		{Name: "verbose", Letter: "v", Value: &o.Verbose, Help: "print more about errors"},
 	}
-	if o.NoPerCPU {
+	if o.noPerCPU {
 		flags = slices.DeleteFunc(flags, func(f frame.Flag) bool { return f.Name == "per-cpu" })
 	}
 	return flags
@@ -139,7 +139,7 @@ func (o *Options) checkInterfaces(given ...string) error {
 
 // checkPod refuses --pod without -i for a command that then counts for the whole machine.
 func (o *Options) checkPod() error {
-	if !o.OfMachine || len(o.Interfaces) > 0 || !o.Flags.Changed("pod") {
+	if !o.ofMachine || len(o.Interfaces) > 0 || !o.Flags.Changed("pod") {
 		return nil
 	}
 	return errors.New("--pod without -i would count for the whole machine: add -i " + frame.SomeInterface() + "; " + o.Process.ListInterfaces() + " lists the pod's")

@@ -67,7 +67,7 @@ func (o *LatencyOptions) checkLatency() error {
 	if o.Program != "" && o.kernelStats {
 		return errors.New("--program: --kernel-stats counts a dispatcher as a whole: use one of them")
 	}
-	if o.PerCPU && o.kernelStats {
+	if o.perCPU && o.kernelStats {
 		return errors.New("--per-cpu: --kernel-stats has only the sum of all CPUs: use one of them")
 	}
 	return nil

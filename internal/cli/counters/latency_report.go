@@ -86,11 +86,11 @@ func newLatencyReport(o *LatencyOptions, m *meter.Latency, cost *meter.ProbeCost
 	if cost != nil {
 		r.Added, r.Floor = &cost.Added, &cost.Floor
 	}
-	r.count(i, o.PerCPU)
+	r.count(i, o.perCPU)
 	return r
 }
 
-// count fills in the interval and what was measured.
+// count sets the fields about the interval and the run times.
 func (r *LatencyReport) count(i latencyInterval, perCPU bool) {
 	lately := i.Now.Since(&i.Before)
 	times := func(all, lately *meter.Histogram) runTimes {

@@ -39,7 +39,7 @@ const monitorExamples = `  xdpcap monitor                                all eve
 
 // NewMonitor returns the command.
 func NewMonitor(p *frame.Process) *cobra.Command {
-	o := MonitorOptions{Options: Options{Process: p, OfMachine: true}}
+	o := MonitorOptions{Options: Options{Process: p, ofMachine: true}}
 	cmd := newCommand(&o.Options, &cobra.Command{
 		Use:     "monitor [flags]",
 		Short:   "Count the events of the kernel's xdp tracepoints",
@@ -123,7 +123,7 @@ func (m *monitor) String() string {
 func (o *MonitorOptions) Metrics(iface string) metrics.Set[meter.EventCounts] {
 	byCase := []string{"event", "reason", "from", "to", "map_id", "to_cpu"}
 	byMap, byVerdict := []string{"map_id"}, []string{"verdict", "map_id"}
-	if o.PerCPU {
+	if o.perCPU {
 		byCase, byMap, byVerdict = append(byCase, "cpu"), append(byMap, "cpu"), append(byVerdict, "cpu")
 	}
 	set := metrics.Set[meter.EventCounts]{Labels: map[string]string{"interface": iface, "program": o.Program}}

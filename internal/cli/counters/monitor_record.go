@@ -141,7 +141,7 @@ type RecordLine struct {
 	Drops    uint64  `json:"drops"`
 	Program  uint32  `json:"program,omitempty"`   // id
 	Index    *uint32 `json:"index,omitempty"`     // of redirects: the target's interface or map entry
-	Verdict  *uint32 `json:"verdict,omitempty"`   // xdp_exception: what the program returned
+	Verdict  *uint32 `json:"verdict,omitempty"`   // xdp_exception: the number that the program returned
 	MemoryID uint32  `json:"memory_id,omitempty"` // mem_*
 	Sched    *bool   `json:"sched,omitempty"`     // cpumap_kthread: the thread slept or yielded its CPU
 }

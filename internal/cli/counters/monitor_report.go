@@ -55,7 +55,7 @@ func newMonitorReport(m *monitor, i monitorInterval) *MonitorReport {
 		IntervalKeys: newIntervalKeys(i),
 		Interface:    m.iface,
 		Program:      m.Program().ID,
-		Events:       allRates(i, m.o.PerCPU),
+		Events:       allRates(i, m.o.perCPU),
 		Missed:       i.Now.Missed,
 		Forgotten:    i.Now.Forgotten(),
 		all:          m.Events(),
@@ -175,7 +175,7 @@ func (e *eventRates) where() string {
 	return where
 }
 
-// pps is the cell for packets per second. For events without packets it is the rate of the events.
+// pps is the cell for packets per second, or for events without packets the rate of the events.
 func (e *eventRates) pps() string {
 	switch e.event {
 	case meter.MemConnect, meter.MemDisconnect, meter.MemReturnFailed, meter.AttachFailed:

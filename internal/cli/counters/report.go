@@ -56,7 +56,7 @@ func NewRateTable(titles ...string) *frame.Table {
 	return t
 }
 
-// RateTitles are the titles of what RateCells returns.
+// RateTitles are the titles of RateCells.
 func RateTitles(names ...string) []string {
 	return append(names, "PACKETS", "BYTES", "PACKETS/S", "BIT/S")
 }
@@ -73,7 +73,7 @@ func verdictName(slot int) string { return xdp.Verdict(slot).SlotName() }
 // eachCPU calls f with the sum of all CPUs. With --per-cpu it calls f for each CPU whose counters are
 // not zero, with its number as text.
 func eachCPU[T comparable](o *Options, perCPU []T, sum T, f func(counted T, cpu ...string)) {
-	if !o.PerCPU {
+	if !o.perCPU {
 		f(sum)
 		return
 	}

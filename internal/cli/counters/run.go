@@ -17,8 +17,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// LookInterval is how often a counter command checks that the counted programs and interfaces still
-// exist.
+// LookInterval is the time between checks that the counted programs and interfaces still exist.
 const LookInterval = time.Second
 
 // An opener begins to count on an interface, or with "" for all interfaces together.
@@ -69,7 +68,7 @@ func run(o *Options, g frame.Guard, open ...opener) (err error) {
 		r.tell(exporter.String())
 	}
 	for _, c := range r.counted {
-		r.tell(fmt.Sprintf("%s %v", cmp.Or(o.Begins, "listening on"), c))
+		r.tell(fmt.Sprintf("%s %v", cmp.Or(o.firstWords, "listening on"), c))
 	}
 	if discovers {
 		r.beginDiscovery()
@@ -81,9 +80,9 @@ func run(o *Options, g frame.Guard, open ...opener) (err error) {
 // interfaces at any time, unless it counts for the machine: then "" and any have one set of counters.
 func (o *Options) countedInterfaces() (names []string, discovers bool) {
 	switch {
-	case o.OfMachine && len(o.Interfaces) == 0:
+	case o.ofMachine && len(o.Interfaces) == 0:
 		return []string{""}, false
-	case o.OfMachine:
+	case o.ofMachine:
 		return o.Interfaces, false
 	}
 	return o.Interfaces.Named(), len(o.Interfaces) == 0 || o.Interfaces.Follow()

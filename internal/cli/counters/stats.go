@@ -162,7 +162,7 @@ func statsMetrics(o *StatsOptions, iface string) metrics.Set[meter.ActionCounts]
 	if o.perQueue {
 		labels = append(labels, "queue")
 	}
-	if o.PerCPU {
+	if o.perCPU {
 		labels = append(labels, "cpu")
 	}
 	set := metrics.Set[meter.ActionCounts]{Labels: map[string]string{"interface": iface}}

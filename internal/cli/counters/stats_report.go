@@ -67,7 +67,7 @@ func newStatsReport(o *StatsOptions, iface string, i statsInterval) *StatsReport
 			}
 		}
 	}
-	if o.PerCPU {
+	if o.perCPU {
 		for cpu := range i.Now.CPUs() {
 			v := newVerdictRates(i.Before.CPU(cpu), i.Now.CPU(cpu), i.Took)
 			r.CPUs = append(r.CPUs, cpuRates{cpu, v})

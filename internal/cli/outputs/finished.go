@@ -52,7 +52,7 @@ type tally struct {
 
 func (t *tally) left() int { return t.asked - t.ended }
 
-// maxNames is how many names may wait to be printed. More are not printed.
+// maxNames bounds the names that wait to be printed. More names are discarded, with an error.
 const maxNames = 10_000
 
 // NewFinished looks up the command in the PATH.

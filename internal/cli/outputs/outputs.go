@@ -107,8 +107,8 @@ type Destinations struct {
 	taken    progress
 }
 
-// Open opens the outputs of the flags. special is called first for each target, and returns true if it
-// has opened or omitted the target. The output of the commands of -z goes to a file; nil = it is
+// Open opens the outputs of the flags. It calls special first for each target, which returns true if
+// it has opened or omitted the target. The commands of -z write to output; nil = their output is
 // discarded.
 func (d *Destinations) Open(ctx context.Context, output *os.File, special func(*Target) (bool, error)) error {
 	if err := d.prepareFinished(output); err != nil {

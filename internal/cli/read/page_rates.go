@@ -27,8 +27,8 @@ const (
 	barsOfBytes   barUnit = "Bytes"
 )
 
-// rateFigure is a table of rates with bars. titles are those of the rows' names, more those of their
-// further cells. If packets were sampled, the table also has estimates of the packets before sampling.
+// rateFigure is a table of rates with bars. The rows' names have these titles, and their further cells
+// the titles in more. If packets were sampled, the table also estimates the packets before sampling.
 func rateFigure(caption string, bars barUnit, titles []string, rows []rateRow, more ...string) report.Figure {
 	f := report.Figure{
 		Caption: caption,

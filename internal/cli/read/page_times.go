@@ -64,8 +64,8 @@ func (w *pageWriter) runSections() (all []report.Section) {
 	return []report.Section{{Title: "Run times", Figures: []report.Figure{f, rangesFigure("Packets by the run time of the XDP program", &total)}}}
 }
 
-// timesColumns are columns of texts, then those of timesCells. The last text is the title of the first
-// of these.
+// timesColumns are the columns of a table with timesCells. The last of these titles is that of the
+// first time cell, the count; the others are titles of texts.
 func timesColumns(texts ...string) []report.Column {
 	last := len(texts) - 1
 	return append(report.Texts(texts[:last]...), report.Numbers(texts[last], "Mean", "Median", "90 %", "99 %", "Longest")...)

@@ -31,10 +31,10 @@ type readRun struct {
 	fragments  *filters.Fragments // nil without --fragments
 	unfiltered map[uint16]uint64  // packets to which the filter cannot be applied, by link type
 	notices    []string           // of the input, printed at the end
-	printing   sync.Mutex         // of notices
+	printing   sync.Mutex         // held by notify
 	memory     uint64             // bytes that were available before the sandbox
 	decoder    *decoder           // nil = no output decodes packets
-	copies     *suspicion         // compares the clocks of printed files; nil = does not
+	copies     *suspicion         // compares the clocks of printed files; nil = they are not compared
 	outputs.Destinations
 }
 
@@ -58,12 +58,12 @@ func (r *readRun) run(ctx context.Context) error {
 	if err == nil {
 		err = r.o.page.open(r.o.Process, r.o.Sandbox.Opener(), r.inputs.contains)
 	}
+	if err == nil {
+		r.memory = machine.AvailableMemory().Bytes
+		err = r.enterSandbox()
+	}
 	if err != nil {
 		return errors.Join(err, r.Destinations.Close())
-	}
-	r.memory = machine.AvailableMemory().Bytes
-	if err := r.enterSandbox(); err != nil {
-		return err
 	}
 	files := r.inputs.files
 	if r.o.clocks.isGiven() {

@@ -27,7 +27,7 @@ type statistics struct {
 	out   io.Writer   // nil = the report is not printed
 	json  bool        // print it as an object
 	page  *pageWriter // nil without --report
-	Input *file.Input // to be set before the first packet
+	Input *file.Input // set before the first packet
 
 	causeNames func(source uint16, f *capture.Facts) (reason, location string)
 
@@ -194,7 +194,7 @@ func (s *statistics) End(final capture.Accounts) (capture.Accounts, error) {
 	return final, printReport(s.out, r, s.json)
 }
 
-// rate is a tally over the time of all packets. If that time is 0, it has no rates.
+// rate is a tally with its rates over the time of all packets. If that time is 0, the rates are 0.
 func (s *statistics) rate(t readTally) readRate {
 	r := readRate{Rate: meter.Rate{Packets: t.packets, Bytes: t.bytes}, Estimate: s.sampling.estimate(&t)}
 	if seconds := time.Duration(s.to - s.from).Seconds(); seconds > 0 {
@@ -209,7 +209,7 @@ func (s *statistics) report() *Report {
 		from, to := time.Unix(0, s.from).UTC(), time.Unix(0, s.to).UTC()
 		r.From, r.To, r.Duration = &from, &to, time.Duration(s.to-s.from).Seconds()
 	}
-	filters := make(map[string]int) // how many a label has
+	filters := make(map[string]int) // the number of filters, by label
 	for key := range s.byInterface {
 		filters[key.label]++
 	}

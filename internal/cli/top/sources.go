@@ -25,7 +25,7 @@ type sources struct {
 	ofOne     bool // losses of one interface are counted, and not of the machine
 	timed     bool // run times are measured
 
-	openSource func(name string) (*source, error) // Options.openSource, but in tests
+	openSource func(name string) (*source, error) // tests replace it
 }
 
 // openSources opens the counters of named interfaces. follow opens those that match patterns.
@@ -37,7 +37,7 @@ func openSources(o *Options) (s *sources, err error) {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	one := ""
+	lossy := "" // the interface whose losses are counted; "" = all of the machine
 	for _, name := range o.interfaces.Named() {
 		opened, err := s.openSource(name)
 		if err != nil {
@@ -49,15 +49,15 @@ func openSources(o *Options) (s *sources, err error) {
 		}
 	}
 	if len(o.interfaces) == 1 && len(s.all) == 1 {
-		s.ofOne, one = true, s.all[0].name // else one set of programs counts the losses of the machine
+		s.ofOne, lossy = true, s.all[0].name
 	}
-	m, err := drops.Open(drops.Options{Interface: one, Flows: s.ofOne})
+	m, err := drops.Open(drops.Options{Interface: lossy, Flows: s.ofOne})
 	if err != nil {
 		s.whyEmpty[losses] = "what is lost is not counted: " + err.Error()
 		s.whyEmpty[losingFlows] = s.whyEmpty[losses]
 		return s, nil
 	}
-	s.lost = intervalIn(&s.drops, new(counters.DropsOptions).Counter(m, one))
+	s.lost = intervalIn(&s.drops, new(counters.DropsOptions).Counter(m, lossy))
 	s.whyEmpty[losses] = "nothing is lost"
 	if s.whyEmpty[losingFlows] = "no flow loses packets in the stack"; !s.ofOne {
 		s.whyEmpty[losingFlows] = "the flows that lose packets are counted for one interface alone: -i NAME"

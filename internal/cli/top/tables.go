@@ -27,7 +27,7 @@ const (
 	losingFlows
 	runTimes
 	interfaces
-	kinds // how many there are
+	kinds // the number of kinds
 )
 
 // A row is a line of a table.
