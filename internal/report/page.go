@@ -94,8 +94,8 @@ var (
 	//go:embed live.js
 	script string
 
-	// text escapes unprintable characters, which could change the direction of the text around them.
-	// The template escapes the characters of HTML.
+	// text escapes unprintable characters, which could change the direction of the text around
+	// them. The template escapes the characters of HTML.
 	page = template.Must(template.New("page").Funcs(template.FuncMap{"text": escape.Text}).Parse(markup))
 )
 

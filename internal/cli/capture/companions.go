@@ -110,8 +110,9 @@ func (c *companion) String() string {
 	return fmt.Sprintf("%s, %s", c.source.Name, directionWords[c.source.Direction()])
 }
 
-// isAbout reports whether the statistics of a source in a file contain the counters. It is true for the source where the packets are counted. If that source is not captured, it
-// is true for the other one of the same interface and direction.
+// isAbout reports whether the statistics of a source in a file contain the counters. It is true for
+// the source where the packets are counted. If that source is not captured, it is true for the
+// other one of the same interface and direction.
 func (c *companion) isAbout(src capture.Source, all []capture.Source) bool {
 	if placeOf(src) != placeOf(c.source) {
 		return false

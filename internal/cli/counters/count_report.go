@@ -194,7 +194,7 @@ func (r *CountReport) flowTable(w io.Writer) {
 }
 
 // conversationTable has a row for each conversation. It has a column of verdicts if a program is
-// traced, AT MOST if the bounds of a conversation differ, and BACK if the other direction is counted.
+// traced, AT MOST if the bounds of a conversation differ, and BACK if packets go both ways.
 func (r *CountReport) conversationTable(w io.Writer) {
 	top := meter.TopConversations(r.flows, r.intervals...)
 	bounded := slices.ContainsFunc(top, func(c meter.Conversation) bool { return c.Error.Bytes > 0 })

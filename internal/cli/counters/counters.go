@@ -28,11 +28,12 @@ type AnyCounter interface {
 	openMeter
 	// Next takes the next snapshot. It must not be called concurrently.
 	Next() error
-	// LastReport is the report of the last interval, WholeReport that of the time from the opening of
-	// the meter to the last snapshot.
+	// LastReport is the report of the last interval, WholeReport that of the time from the opening
+	// of the meter to the last snapshot.
 	LastReport() Report
 	WholeReport() Report
-	// ReportSince takes a snapshot, and reports it as counted since a time. Any goroutine may call it.
+	// ReportSince takes a snapshot, and reports it as counted since a time. It may be called
+	// concurrently.
 	ReportSince(began time.Time) (Report, error)
 	// Collector collects the metrics.
 	Collector() Collector

@@ -13,8 +13,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// An adviceRow is the advice about the losses whose reason begins with a word, in any function or in
-// those that match a pattern of path.Match. In the text NIC and TARGET stand for interfaces.
+// An adviceRow is the advice about the losses whose reason begins with a word, in any function or
+// in those that match a pattern of path.Match. In the text NIC and TARGET stand for interfaces.
 type adviceRow struct{ reason, where, text string }
 
 // untracedAdvice replaces tracedAdvice where the program cannot be traced.
@@ -140,8 +140,8 @@ var advice = []adviceRow{
 }
 
 // adviceFor returns a line for each advice, ordered by the packets that it is about. A line begins
-// with the causes, and names the interface of the largest loss. iface is the interface of -i, "" = all;
-// untraced means that its XDP program cannot be traced.
+// with the causes, and names the interface of the largest loss. iface is the interface of -i, "" =
+// all; untraced means that its XDP program cannot be traced.
 func adviceFor(losses []drops.LossRate, iface string, untraced bool) (lines []string) {
 	type line struct {
 		causes  []string

@@ -8,7 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/drops"
 )
 
-// An ExplainedLoss is a loss with its culprits, as far as the kernel's counters show them, and advice.
+// An ExplainedLoss is a loss with its culprits, if the kernel's counters show them, and advice.
 type ExplainedLoss struct {
 	drops.LossRate
 	Evidence []drops.Evidence `json:"evidence,omitempty"` // ordered by packets
@@ -39,12 +39,12 @@ func (r *DropsReport) withoutRule() []drops.LossRate {
 	return slices.Concat(lossRates(all), r.Listeners, r.Unclear)
 }
 
-// maxUnnumbered bounds the lines about culprits of one cause that have no counter, because there may
-// be a culprit for each interface.
+// maxUnnumbered bounds the lines about culprits of one cause that have no counter, because there
+// may be a culprit for each interface.
 const maxUnnumbered = 3
 
-// culprits returns a line for each culprit, ordered by packets. Numbers of the kernel's counters are
-// those of all interfaces.
+// culprits returns a line for each culprit, ordered by packets. Numbers of the kernel's counters
+// are those of all interfaces.
 func (r *DropsReport) culprits() (lines []string) {
 	type culprit struct {
 		reason, text  string

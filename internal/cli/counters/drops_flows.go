@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// A FlowLoss has the packets of a flow that were lost for a reason. The counts since the beginning are
-// lower bounds. With ErrorPackets and ErrorBytes added, they are upper bounds.
+// A FlowLoss has the packets of a flow that were lost for a reason. The counts since the beginning
+// are lower bounds. With ErrorPackets and ErrorBytes added, they are upper bounds.
 type FlowLoss struct {
 	Stage  drops.Stage `json:"stage"`
 	Reason string      `json:"reason"`

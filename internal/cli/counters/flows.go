@@ -30,8 +30,8 @@ func NewFlow(f meter.Flow) Flow {
 	}
 }
 
-// FlowOverflow counts the flows that were evicted from the kernel's tables, with their packets until
-// then. MostPackets and MostBytes are the upper bounds of a flow that is in no table.
+// FlowOverflow counts the flows that were evicted from the kernel's tables, with their packets
+// until then. MostPackets and MostBytes are the upper bounds of a flow that is in no table.
 type FlowOverflow struct {
 	Flows uint64 `json:"flows"`
 	meter.Rate

@@ -244,8 +244,8 @@ func (r *LatencyReport) draw(p *frame.Page, unit timeUnit) {
 		}
 		columns = append(columns, column)
 	}
-	// A time has at most 7 columns, a number as many as the largest or as a verdict's name, and there
-	// are 2 between columns.
+	// A time has at most 7 columns, a number as many as the largest or as a verdict's name, and
+	// there are 2 between columns.
 	number := max(len(fmt.Sprint(most)), len("redirect"))
 	room := cmp.Or(p.Columns, frame.MaxColumns) - 2*(7+2) - len(columns)*(number+2+2)
 	bar := max(0, min(mostBar, room/len(columns)))

@@ -155,8 +155,8 @@ func (o *MonitorOptions) ofCases(value func(meter.EventCount) uint64) func(meter
 	}
 }
 
-// ofKthreads returns a function that sends the values of every cpumap's thread. The labels of the map
-// and the CPU follow those that values gives.
+// ofKthreads returns a function that sends the values of every cpumap's thread. The labels of the
+// map and the CPU follow those that values gives.
 func (o *MonitorOptions) ofKthreads(values func(meter.EventCount, metrics.SendValue)) func(meter.EventCounts, metrics.SendValue) {
 	return func(counts meter.EventCounts, send metrics.SendValue) {
 		o.eachCase(counts, func(c meter.Case, n meter.EventCount, cpu ...string) {

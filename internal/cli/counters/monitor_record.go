@@ -18,8 +18,8 @@ import (
 )
 
 // A recordLimit is the value of --record, which may be omitted: the number of events to print. The
-// number may also be the argument after the flag, because pflag takes an optional value only after an
-// equals sign.
+// number may also be the argument after the flag, because pflag takes an optional value only after
+// an equals sign.
 type recordLimit struct {
 	given  bool
 	events uint64 // 0 = until a signal

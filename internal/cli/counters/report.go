@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Report is printed by a counter command for each interval: as a table, or as an object of JSON. It
-// embeds IntervalKeys.
+// A Report is printed by a counter command for each interval: as a table, or as an object of JSON.
+// It embeds IntervalKeys.
 type Report interface {
 	WriteTable(w io.Writer) // whole lines, as wide as frame.PageOf has room
 	interval() *IntervalKeys
@@ -70,8 +70,8 @@ func RateCells(r meter.Rate, names ...string) []string {
 // verdictName is the name of the verdict of a slot, in tables, objects and metrics.
 func verdictName(slot int) string { return xdp.Verdict(slot).SlotName() }
 
-// eachCPU calls f with the sum of all CPUs. With --per-cpu it calls f for each CPU whose counters are
-// not zero, with its number as text.
+// eachCPU calls f with the sum of all CPUs. With --per-cpu it calls f for each CPU whose counters
+// are not zero, with its number as text.
 func eachCPU[T comparable](o *Options, perCPU []T, sum T, f func(counted T, cpu ...string)) {
 	if !o.perCPU {
 		f(sum)

@@ -23,8 +23,8 @@ const LookInterval = time.Second
 // An opener begins to count on an interface, or with "" for all interfaces together.
 type opener func(iface string) (AnyCounter, error)
 
-// run runs a counter command, from the check of its privileges to its totals. It calls each opener for
-// each interface last, so that no program is attached if another step fails.
+// run runs a counter command, from the check of its privileges to its totals. It calls each opener
+// for each interface last, so that no program is attached if another step fails.
 func run(o *Options, g frame.Guard, open ...opener) (err error) {
 	if err := o.check(); err != nil {
 		return err
@@ -76,8 +76,8 @@ func run(o *Options, g frame.Guard, open ...opener) (err error) {
 	return r.run(ctx)
 }
 
-// countedInterfaces are the names of -i. If there are none, or a pattern, the command discovers more
-// interfaces at any time, unless it counts for the machine: then "" and any have one set of counters.
+// countedInterfaces are the names of -i. If there are none, or a pattern, the command discovers
+// more interfaces later. For the whole machine it has one set of counters instead: "" or any.
 func (o *Options) countedInterfaces() (names []string, discovers bool) {
 	switch {
 	case o.ofMachine && len(o.Interfaces) == 0:

@@ -24,8 +24,8 @@ type leftFile struct {
 }
 
 // leftFiles finds the regular files in a directory, given as by filepath.Split, whose names match a
-// pattern. The pattern's first group is a number, or empty. The oldest file comes first. The error is
-// for users: if earlier files are unknown, the ring keeps more files with each start.
+// pattern. The pattern's first group is a number, or empty. The oldest file comes first. The error
+// is for users: if earlier files are unknown, the ring keeps more files with each start.
 func leftFiles(dir, pattern string) (left []leftFile, err error) {
 	name := regexp.MustCompile("^" + pattern + "$")
 	entries, err := os.ReadDir(cmp.Or(dir, "."))
@@ -59,10 +59,10 @@ func pathsOf(files []leftFile) (paths []string) {
 	return paths
 }
 
-// Adopt finds the files of earlier runs of the ring of files. They count as files of this run, which
-// continues their numbers: tcpdump's numbers, which repeat, after the newest file, and dumpcap's after
-// the highest number, because two runs may begin in the same second. An error means that some files
-// may be missing, and need not end the run.
+// Adopt finds the files of earlier runs of the ring of files. They count as files of this run,
+// which continues their numbers: tcpdump's numbers, which repeat, after the newest file, and
+// dumpcap's after the highest number, because two runs may begin in the same second. An error means
+// that some files may be missing, and need not end the run.
 func (o *Options) Adopt() error {
 	if o.Series == nil || o.Series.Keep == 0 {
 		return nil
@@ -111,8 +111,8 @@ func (r *rotationOptions) unfinished(pattern string) string {
 	return pattern
 }
 
-// IsLater reports whether a later file of a numbered series may have this path. write is the path of
-// its first file.
+// IsLater reports whether a later file of a numbered series may have this path. write is the path
+// of its first file.
 func (r *rotationOptions) IsLater(write, path string) bool {
 	dir, base := filepath.Split(write)
 	otherDir, name := filepath.Split(path)

@@ -21,8 +21,8 @@ import (
 type destination interface {
 	Live
 
-	// Size is the number of bytes that it has accepted, which shows whether an ending makes progress.
-	// Any goroutine may call it.
+	// Size is the number of bytes that it has accepted, which shows whether an ending makes
+	// progress. Any goroutine may call it.
 	Size() int64
 
 	// Close releases all resources, even if the output was never begun. It may be called again.
@@ -41,8 +41,8 @@ type accounted interface {
 	Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error)
 }
 
-// schemes are the kinds of output that a URL names, with the functions that open them. Each kind is a
-// row here and has a file. notice must not wait.
+// schemes are the kinds of output that a URL names, with the functions that open them. Each kind is
+// a row here and has a file. notice must not wait.
 var schemes = map[string]func(t *Target, o *Options, notice func(error)) (destination, error){
 	SFlowScheme: openSFlow,
 	"tcp":       openSender,
@@ -106,8 +106,8 @@ func parseTarget(text string) (Target, error) {
 	return t, nil
 }
 
-// ReadTargets parses all values of -w. --format applies to streams, and to the file of a single -w; of
-// several files only to those whose names have no format. given reports whether a flag was set.
+// ReadTargets parses all values of -w. --format applies to streams, and to the file of a single -w;
+// of several files only to those whose names have no format. given reports whether a flag was set.
 func (o *Options) ReadTargets(given func(flag string) bool) error {
 	format, err := file.PCAPNG, error(nil)
 	if given("format") {

@@ -14,8 +14,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// OpenFile opens the file or standard output of a -w, before a program is attached. series is nil for
-// one file. An existing file is overwritten, unless noOverwrite is set.
+// OpenFile opens the file or standard output of a -w, before a program is attached. series is nil
+// for one file. An existing file is overwritten, unless noOverwrite is set.
 func (d *Destinations) OpenFile(path string, series *file.Rotation, noOverwrite bool, o file.Options) (f *file.File, err error) {
 	if frame.IsStdout(path) {
 		if err := checkTakesFile(path, d.Flags.Process.Stdout.File); err != nil {
@@ -46,8 +46,8 @@ func (e InputError) Error() string {
 	return fmt.Sprintf("-w %s: this file is being read: choose another one", e.Path)
 }
 
-// openFile opens a file of -w, or the first file of a series. It also checks that later files of the
-// series can be created.
+// openFile opens a file of -w, or the first file of a series. It also checks that later files of
+// the series can be created.
 func (d *Destinations) openFile(ctx context.Context, t *Target) (opened *file.File, err error) {
 	o, flags := d.Writer(t), d.Flags
 	box := &flags.Sandbox

@@ -33,9 +33,9 @@ func (o *Options) setNames(rotation *file.Rotation) {
 	rotation.Path = r.tcpdumpName(o.Write)
 }
 
-// tcpdumpName returns a function that makes tcpdump's names: with -G a time, and with -C a number from
-// 0 on, with as many digits as -W needs. Without -W the number 0 is omitted. The number comes before
-// .gz or .zst, as with tcpdump -z gzip.
+// tcpdumpName returns a function that makes tcpdump's names: with -G a time, and with -C a number
+// from 0 on, with as many digits as -W needs. Without -W the number 0 is omitted. The number comes
+// before .gz or .zst, as with tcpdump -z gzip.
 func (r *rotationOptions) tcpdumpName(path string) func(file.Place) string {
 	digits := r.digits()
 	return func(p file.Place) string {
@@ -79,10 +79,11 @@ func hasTime(path string) bool {
 	return strftime.Format(path, one) != strftime.Format(path, other)
 }
 
-// changesEach reports whether each file has another name than the one before, at any time. It compares
-// the names of two files that begin on 1 January 2001, a Monday, at midnight and one period later.
-// Minute, hour, day, week, month and year all begin at that midnight: so if the finest unit in the
-// name is longer than a period, both files begin in the same unit and have the same name.
+// changesEach reports whether each file has another name than the one before, at any time. It
+// compares the names of two files that begin on 1 January 2001, a Monday, at midnight and one
+// period later. Minute, hour, day, week, month and year all begin at that midnight: so if the
+// finest unit in the name is longer than a period, both files begin in the same unit and have the
+// same name.
 func changesEach(path string, period time.Duration) bool {
 	midnight := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
 	return strftime.Format(path, midnight) != strftime.Format(path, midnight.Add(period))
@@ -108,8 +109,8 @@ func (r *rotationOptions) Lasting(path string) string {
 	return path
 }
 
-// dumpcapName returns a function that makes dumpcap's names: a number from 1 on and a time before the
-// suffix.
+// dumpcapName returns a function that makes dumpcap's names: a number from 1 on and a time before
+// the suffix.
 func (r *rotationOptions) dumpcapName(path string) func(file.Place) string {
 	stem, format, compression := file.SplitName(path)
 	return func(p file.Place) string {

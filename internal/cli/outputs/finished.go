@@ -19,8 +19,8 @@ import (
 // commandPatience is the longest time that the end of a capture waits for the commands of -z.
 const commandPatience = time.Minute
 
-// Finished prints the name of each file that a capture has finished, and runs the command of -z with
-// it. The capture does not wait for either.
+// Finished prints the name of each file that a capture has finished, and runs the command of -z
+// with it. The capture does not wait for either.
 type Finished struct {
 	Around func(print func()) // calls print, and hides a status line meanwhile; nil = there is no status line
 
@@ -202,7 +202,7 @@ func (f *Finished) Wait(notice func(error)) {
 	}
 }
 
-// await returns when over is closed, at a limit of Wait, or when no name is read and no command runs.
+// await returns when over is closed, at a limit of Wait, or if names stay unread and no command runs.
 func (f *Finished) await(over <-chan struct{}, notice func(error)) {
 	limit, soon := time.After(commandPatience), time.After(time.Second)
 	look := time.NewTicker(printPatience)

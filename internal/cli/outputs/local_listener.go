@@ -17,13 +17,13 @@ import (
 // maxSocketPath is the most bytes of the path of a socket (unix(7)).
 const maxSocketPath = 107
 
-// lockPatience is the timeout for the lock of a directory, and for a connection to a socket in it. A
-// process that makes a socket holds the lock for milliseconds. Another user who may read the directory
-// could hold it forever to prevent sockets, so after this time the lock is omitted.
+// lockPatience is the timeout for the lock of a directory, and for a connection to a socket in it.
+// A process that makes a socket holds the lock for milliseconds. Another user who may read the
+// directory could hold it forever to prevent sockets, so after this time the lock is omitted.
 const lockPatience = time.Second
 
-// A localListener is a socket in the file system, to which only its owner may connect. Close removes
-// the socket.
+// A localListener is a socket in the file system, to which only its owner may connect. Close
+// removes the socket.
 type localListener struct {
 	*net.UnixListener
 	dir  *os.File
@@ -32,9 +32,9 @@ type localListener struct {
 	once sync.Once   // the removal
 }
 
-// listenLocally makes a socket. It replaces only a socket without a listener. It locks the directory
-// meanwhile, because otherwise two processes that find such a leftover could remove each other's new
-// socket.
+// listenLocally makes a socket. It replaces only a socket without a listener. It locks the
+// directory meanwhile, because otherwise two processes that find such a leftover could remove each
+// other's new socket.
 func listenLocally(path string) (_ *localListener, err error) {
 	if path == "" || len(path) > maxSocketPath {
 		return nil, fmt.Errorf("the path of a socket has 1 to %d bytes", maxSocketPath)
@@ -118,8 +118,8 @@ func (l *localListener) isOwn(info *unix.Stat_t) bool {
 	return info.Mode&unix.S_IFMT == unix.S_IFSOCK && info.Ino == l.made.Ino && info.Dev == l.made.Dev
 }
 
-// give gives the socket to a user. It changes the owner by a descriptor, because another user who may
-// write in the directory can replace the socket by somebody's file at any time.
+// give gives the socket to a user. It changes the owner by a descriptor, because another user who
+// may write in the directory can replace the socket by somebody's file at any time.
 func (l *localListener) give(uid, gid int) error {
 	fd, err := unix.Openat(int(l.dir.Fd()), l.name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -136,8 +136,8 @@ func (l *localListener) give(uid, gid int) error {
 	return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH)
 }
 
-// Close closes the socket, and removes its file unless another file has its name now. If this process
-// may not remove it, the next listener does.
+// Close closes the socket, and removes its file unless another file has its name now. If this
+// process may not remove it, the next listener does.
 func (l *localListener) Close() error {
 	err := l.UnixListener.Close()
 	l.once.Do(func() {

@@ -56,8 +56,8 @@ func (o *Options) FileFlags() []frame.Flag {
 	}
 }
 
-// LaterFile is a file in whose directory later files of a series are created while packets come; "" =
-// all files are open before that.
+// LaterFile is a file in whose directory later files of a series are created while packets come; ""
+// = all files are open before that.
 func (o *Options) LaterFile() string {
 	if o.Series == nil {
 		return ""
@@ -65,7 +65,7 @@ func (o *Options) LaterFile() string {
 	return o.Rotate.Lasting(o.Write)
 }
 
-// MadeFiles are the files that are created at the start, or in whose directories others are created.
+// MadeFiles are the files that are created at the start, or whose directories get further files.
 func (o *Options) MadeFiles() (files []string) {
 	for _, name := range o.Files() {
 		files = append(files, o.Rotate.Lasting(name))
@@ -107,8 +107,8 @@ type Destinations struct {
 	taken    progress
 }
 
-// Open opens the outputs of the flags. It calls special first for each target, which returns true if
-// it has opened or omitted the target. The commands of -z write to output; nil = their output is
+// Open opens the outputs of the flags. It calls special first for each target, which returns true
+// if it has opened or omitted the target. The commands of -z write to output; nil = their output is
 // discarded.
 func (d *Destinations) Open(ctx context.Context, output *os.File, special func(*Target) (bool, error)) error {
 	if err := d.prepareFinished(output); err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// A precision is the unit of time stamps in lines and in pcap files; "" = microseconds in lines, and
-// nanoseconds in files.
+// A precision is the unit of time stamps in lines and in pcap files; "" = microseconds in lines,
+// and nanoseconds in files.
 type precision string
 
 const (
@@ -31,8 +31,8 @@ type precisionFlag struct {
 	own    precision // "" = the flag has a value
 }
 
-// Set also accepts the name of a precision for a flag with its own, so that the value of String can be
-// given to any of these flags.
+// Set also accepts the name of a precision for a flag with its own, so that the value of String can
+// be given to any of these flags.
 func (f *precisionFlag) Set(value string) error {
 	switch {
 	case f.own != "" && value == "true":

@@ -9,8 +9,8 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// Printed is an output to standard output. If its reader ends, as in `| head`, the run ends without an
-// error, and later packets count as not sampled.
+// Printed is an output to standard output. If its reader ends, as in `| head`, the run ends without
+// an error, and later packets count as not sampled.
 type Printed struct {
 	capture.Output
 	Gone bool // the reader has ended

@@ -57,14 +57,14 @@ func (o *rotationOptions) Flags() []frame.Flag {
 	}
 }
 
-// rotationFlags are the flags that always request several files: -a does so only with some values, and
-// --no-overwrite never.
+// rotationFlags are the flags that always request several files: -a does so only with some values,
+// and --no-overwrite never.
 func rotationFlags() []frame.Flag {
 	return slices.DeleteFunc(new(rotationOptions).Flags(), func(f frame.Flag) bool { return f.Name == "autostop" || f.Name == "no-overwrite" })
 }
 
-// givenRotation returns the first of rotationFlags that was given, as messages name it, or "". given
-// reports whether a flag was set.
+// givenRotation returns the first of rotationFlags that was given, as messages name it, or "".
+// given reports whether a flag was set.
 func givenRotation(given func(flag string) bool) string {
 	for _, flag := range rotationFlags() {
 		if given(flag.Name) {
@@ -90,8 +90,8 @@ func (o *Options) IdleRotation(recorder bool) (names []string) {
 	return names
 }
 
-// Rotation is the rotation that the flags request; nil = one plain file. given reports whether a flag
-// was set.
+// Rotation is the rotation that the flags request; nil = one plain file. given reports whether a
+// flag was set.
 func (o *Options) Rotation(given func(flag string) bool) (*file.Rotation, error) {
 	r := &o.Rotate
 	asked := givenRotation(given)
@@ -166,7 +166,7 @@ var compressors = map[string]string{
 	"xz": ".xz", "pixz": ".xz", "lzma": ".lzma", "lz4": ".lz4", "lzop": ".lzo", "compress": ".Z",
 }
 
-// checkCompressor refuses a command that renames files, because a ring would not find and remove them.
+// checkCompressor refuses a command that renames files, which a ring could not remove later.
 func (r *rotationOptions) checkCompressor(path string) error {
 	suffix, ok := compressors[filepath.Base(r.command)]
 	if !ok {

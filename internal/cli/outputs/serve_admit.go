@@ -29,9 +29,9 @@ func openTo(serve, host string, ip net.IP) error {
 	return fmt.Errorf("--serve %s: whoever reaches this address gets every packet: add --tls-cert, --tls-key and --tls-ca, so that only clients with a certificate do", serve)
 }
 
-// admit sets the rule about clients of a server on loopback. Clients are distinguished by their users,
-// not by their addresses: a user may have any address of loopback. If --serve names no host, only the
-// owners of the capture are admitted.
+// admit sets the rule about clients of a server on loopback. Clients are distinguished by their
+// users, not by their addresses: a user may have any address of loopback. If --serve names no host,
+// only the owners of the capture are admitted.
 func (s *liveServer) admit(l net.Listener, d *Destinations, options *stream.Options) (err error) {
 	host, port, _ := net.SplitHostPort(d.Flags.Live.Serve)
 	if !l.Addr().(*net.TCPAddr).IP.IsLoopback() {

@@ -22,7 +22,7 @@ func (o *Named) Summary(a *capture.Account) (s Summary, more bool) {
 	return s, more
 }
 
-// Invitation has messages about how clients connect to the output of --serve; nil for other outputs.
+// Invitation has messages about how clients connect to --serve; nil for other outputs.
 func (o *Named) Invitation() []string {
 	if server, ok := o.Live.(*liveServer); ok {
 		return []string{fmt.Sprintf("sending packets to clients of %s%s", o.Name, server.where), "to receive them: " + server.command(o.Name)}

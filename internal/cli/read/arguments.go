@@ -14,9 +14,9 @@ import (
 // splitArguments divides arguments into files and the words of a filter. dash is the number of
 // arguments before a --, or -1.
 //
-// The first argument is a file. The filter begins with the next argument that is not one: a file has
-// a capture file's name, or it exists and its name is not a keyword of filters. A directory of captures
-// may have a file called ip, but tcpdump's users expect the keyword.
+// The first argument is a file. The filter begins with the next argument that is not one: a file
+// has a capture file's name, or it exists and its name is not a keyword of filters. A directory of
+// captures may have a file called ip, but tcpdump's users expect the keyword.
 func splitArguments(args []string, dash int) (files, words []string) {
 	if dash >= 0 {
 		return args[:dash], args[dash:]

@@ -17,8 +17,8 @@ const (
 	realignInterval = 10 * time.Second       // in the packets' time
 )
 
-// liveClocks correct the clocks of live streams by the clock of the first: once by the packets of the
-// first seconds, then every realignInterval, because clocks drift.
+// liveClocks correct the clocks of live streams by the clock of the first: once by the packets of
+// the first seconds, then every realignInterval, because clocks drift.
 type liveClocks struct {
 	ids   follow.Identifiers
 	files []liveClock

@@ -24,8 +24,8 @@ type sampling struct {
 	lost     uint64                   // sampled packets that were lost
 }
 
-// maxUnfixed bounds the ways of sampling that are listed. A capture has at most three. A hostile file
-// may have very many, and finding duplicates among n of them takes n² comparisons.
+// maxUnfixed bounds the ways of sampling that are listed. A capture has at most three. A hostile
+// file may have very many, and finding duplicates among n of them takes n² comparisons.
 const maxUnfixed = 64
 
 // addSection adds the ways of sampling in the comments of a section.

@@ -52,13 +52,13 @@ func filesIn(dir string) (all []string, err error) {
 	return all, nil
 }
 
-// disorder is the most by which a packet may be earlier than one before it in its file, or later than
-// the file's modification time.
+// disorder is the most by which a packet may be earlier than one before it in its file, or later
+// than the file's modification time.
 const disorder = 10 * time.Second
 
-// inPeriod returns the files that may have packets in the period, by the times of their first and last
-// packets. If the end of a file cannot be read without the rest, its modification time is the upper
-// bound. A file whose times are unknown is included.
+// inPeriod returns the files that may have packets in the period, by the times of their first and
+// last packets. If the end of a file cannot be read without the rest, its modification time is the
+// upper bound. A file whose times are unknown is included.
 func (in *readInputs) inPeriod(p *period) (files []file.InputFile) {
 	spans := make([]*capfile.Span, len(in.files))
 	memory, latest := new(capfile.Memory), int64(0)

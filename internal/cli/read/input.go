@@ -73,8 +73,8 @@ func (in *readInputs) add(name string) error {
 	return nil
 }
 
-// recognise returns an error if a regular file is not a capture file by its first four bytes. It runs
-// before outputs are created, because these could not be removed later. The file's position stays.
+// recognise refuses a regular file that is no capture file by its first four bytes. It runs before
+// outputs are created, because these could not be removed later. The file's position stays.
 func recognise(f *os.File, name string) error {
 	at, err := f.Seek(0, io.SeekCurrent)
 	if err != nil {

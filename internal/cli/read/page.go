@@ -16,8 +16,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/report"
 )
 
-// A pageWriter makes the page of --report from the report of --stats and its own profile of the same
-// packets.
+// A pageWriter makes the page of --report from the report of --stats and a profile of the packets.
 type pageWriter struct {
 	*profile
 	file    *pageFile
@@ -122,8 +121,8 @@ func facts(r *Report) []report.Fact {
 	return all
 }
 
-// missing returns the packets that the capture has lost, and those that did not pass the hook. For an
-// interface without an account it adds up the gaps.
+// missing returns the packets that the capture has lost, and those that did not pass the hook. For
+// an interface without an account it adds up the gaps.
 func (r *Report) missing() (lost, passedBy uint64) {
 	for _, i := range r.Interfaces {
 		if i.Account == nil || i.Account.Lost == nil {
@@ -194,7 +193,7 @@ func orDash(n *uint64) string {
 	return report.Grouped(*n)
 }
 
-// conditionSection shows how the packets were captured, by the interfaces and comments in the files.
+// conditionSection shows how the packets were captured, by interfaces and comments in the files.
 func (w *pageWriter) conditionSection(sources []capture.Source) report.Section {
 	s := report.Section{Title: "Conditions of the capture"}
 	f := report.Figure{Caption: "Interfaces in the files", Columns: report.Texts("Interface", "File", "Hook", "Program", "Filter", "Bytes kept")}

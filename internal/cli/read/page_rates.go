@@ -27,8 +27,8 @@ const (
 	barsOfBytes   barUnit = "Bytes"
 )
 
-// rateFigure is a table of rates with bars. The rows' names have these titles, and their further cells
-// the titles in more. If packets were sampled, the table also estimates the packets before sampling.
+// rateFigure is a table of rates with bars. The rows' names have these titles, and their further
+// cells the titles in more. If packets were sampled, the table has estimates of all packets, too.
 func rateFigure(caption string, bars barUnit, titles []string, rows []rateRow, more ...string) report.Figure {
 	f := report.Figure{
 		Caption: caption,
@@ -90,7 +90,7 @@ func verdictSection(r *Report) report.Section {
 	return report.Section{Title: "Verdicts", Figures: []report.Figure{rateFigure("Packets by the verdict of the traced program", barsOfPackets, []string{"Verdict"}, rows)}}
 }
 
-// dropSections show the packets that were thrown away, by stage and by reason; nil = there are none.
+// dropSections show the packets that were thrown away, by stage and by reason; nil = none were.
 func (w *pageWriter) dropSections(s *statistics, r *Report) (all []report.Section) {
 	if len(w.lostAt) == 0 && r.Reasons == nil {
 		return nil

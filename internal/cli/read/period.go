@@ -25,8 +25,8 @@ type moment struct {
 	daily bool // a time of the day, without a date so far
 }
 
-// momentLayouts are the formats of a moment, in local time unless it has a Z or an offset. The first
-// two have no date. A fraction may follow the seconds.
+// momentLayouts are the formats of a moment, in local time unless it has a Z or an offset. The
+// first two have no date. A fraction may follow the seconds.
 var momentLayouts = []string{
 	"15:04", "15:04:05", "2006-01-02",
 	"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02 15:04Z07:00", "2006-01-02 15:04:05Z07:00",
@@ -105,8 +105,8 @@ func (p *period) addTime(nanoseconds int64) {
 	p.last = max(p.last, nanoseconds)
 }
 
-// missed is a message about the times of the packets in the files, if no packet was in the period; ""
-// otherwise.
+// missed is a message about the times of the packets in the files, if no packet was in the period;
+// "" otherwise.
 func (p *period) missed() string {
 	if !p.isGiven() || p.found || p.first == 0 {
 		return ""

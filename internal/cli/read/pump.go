@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// pumpHold is the time between the arrival of bytes and their Read. Packets of one host may arrive
-	// later than those of another by as much, and are still read in order of time.
+	// pumpHold is the time between the arrival of bytes and their Read. Packets of one host may
+	// arrive later than those of another by as much, and are still read in order of time.
 	pumpHold = 500 * time.Millisecond
-	// pumpSize is the most bytes that a pump keeps. Then it stops receiving, so that the sending host
-	// has to wait, and counts packets that it must drop as lost.
+	// pumpSize is the most bytes that a pump keeps. Then it stops receiving, so that the sending
+	// host has to wait, and counts packets that it must drop as lost.
 	pumpSize = 32 << 20
 )
 

@@ -125,7 +125,7 @@ func New(p *frame.Process) *cobra.Command {
 }
 
 // command returns a command that reads files, without its texts and flags. split divides its
-// arguments into files and the words of a filter; dash is the number of arguments before a --, or -1.
+// arguments into files and the words of a filter, like splitArguments.
 func (o *Options) command(p *frame.Process, split func(args []string, dash int) (files, words []string)) *cobra.Command {
 	o.Process = p
 	return &cobra.Command{
@@ -137,8 +137,8 @@ func (o *Options) command(p *frame.Process, split func(args []string, dash int) 
 	}
 }
 
-// addFlags adds all flags. Settings for the flags of a capture about counting, printing and writing do
-// not apply to read: there --stats is another flag, and --print refuses it.
+// addFlags adds all flags. Settings for the flags of a capture about counting, printing and writing
+// do not apply to read: there --stats is another flag, and --print refuses it.
 func (o *Options) addFlags(cmd *cobra.Command) {
 	o.filter.Netmask = net.IPMask{0, 0, 0, 0} // tcpdump's for files
 	if o.gathers {

@@ -205,8 +205,8 @@ func (r *readRun) enterSandbox() error {
 	return r.o.Sandbox.Enter(r.notify, append(r.Givers(), &r.o.page)...)
 }
 
-// leaveEmpty completes the output files without packets if no input can be read, because the sandbox
-// cannot remove them. After an error a file that existed before stays unchanged.
+// leaveEmpty completes the output files without packets if no input can be read, because the
+// sandbox cannot remove them. After an error a file that existed before stays unchanged.
 func (r *readRun) leaveEmpty(ctx context.Context, err error) error {
 	var files []capture.Output
 	for _, d := range r.Opened {
@@ -308,8 +308,8 @@ func (r *readRun) undecoded() (all []error) {
 	return all
 }
 
-// notEPIPE hides that an error is EPIPE, which main would ignore: the file that goes through a closed
-// pipe is not whole.
+// notEPIPE hides that an error is EPIPE, which main would ignore: the file that goes through a
+// closed pipe is not whole.
 func notEPIPE(err error) error {
 	if errors.Is(err, unix.EPIPE) {
 		return errors.New(err.Error())

@@ -70,7 +70,7 @@ type interfaceTally struct {
 	statistics []file.InterfaceStatistics // of the interfaces in files
 }
 
-// filtered identifies an interface with a filter. With --reload-filter one label has several filters.
+// filtered is a label with a filter: with --reload-filter an interface has several.
 type filtered struct{ label, filter string }
 
 // newStatistics returns an output that prints its report to out, as text or as one JSON object.

@@ -17,7 +17,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// A Report is printed by read --stats. Bytes are those of whole packets, even if the capture cut them.
+// A Report is printed by read --stats. Bytes are those of whole packets, also of cut ones.
 type Report struct {
 	From       *time.Time          `json:"from"` // of the first packet; null = there is none
 	To         *time.Time          `json:"to"`

@@ -35,8 +35,8 @@ var keyHelp = [][2]string{
 	{"q, Ctrl-C", "leave, and print the totals"},
 }
 
-// press applies a key to the model, and returns the rest of its effect. A key is a character, or has a
-// name such as Enter.
+// press applies a key to the model, and returns the rest of its effect. A key is a character, or
+// has a name such as Enter.
 func (m *model) press(key string) action {
 	m.message = ""
 	switch {

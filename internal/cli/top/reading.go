@@ -8,8 +8,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A reading has the counters of one interface at the beginning and the end of a second. Those that are
-// not counted are zero.
+// A reading has the counters of one interface at the beginning and the end of a second. Those that
+// are not counted are zero.
 type reading struct {
 	name     string
 	how      string // where and how packets are counted: "tracing lb (id 7); sent"
@@ -44,8 +44,8 @@ func (r *readings) total() (sum meter.Rate) {
 	return sum
 }
 
-// dropped is the share of the packets of the last second that XDP programs dropped or aborted, 0 to 1;
-// negative if no verdicts were counted.
+// dropped is the share of the packets of the last second that XDP programs dropped or aborted, 0 to
+// 1; negative if no verdicts were counted.
 func (r *readings) dropped() float64 {
 	var all, lost float64
 	for _, one := range r.interfaces {

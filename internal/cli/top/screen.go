@@ -32,7 +32,7 @@ var ascii = map[rune]rune{
 	'▏': ' ', '▎': ' ', '▍': '-', '▌': '-', '▋': '=', '▊': '=', '▉': '#', '…': '~',
 }
 
-// newScreen opens the terminal of standard input and output. begin is the first call that changes it.
+// newScreen opens the terminal of standard input and output. begin is the first to change it.
 func newScreen(colored bool) (*screen, error) {
 	if colored {
 		os.Unsetenv("NO_COLOR") // which the library reads, and --color always overrides

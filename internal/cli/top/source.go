@@ -59,8 +59,8 @@ func (o *Options) openSource(name string) (s *source, err error) {
 	return s, nil
 }
 
-// countReceived counts received packets, and the verdicts of a program that runs there. If the program
-// cannot be traced, it counts the packets that the program passes.
+// countReceived counts received packets, and the verdicts of a program that runs there. If the
+// program cannot be traced, it counts the packets that the program passes.
 func (s *source) countReceived(options meter.ProtocolsOptions) error {
 	err := s.count(options, capture.In, &s.in)
 	switch {

@@ -85,8 +85,8 @@ func (s *sources) read() (*readings, error) {
 	return r, nil
 }
 
-// omitOthers removes the losses of interfaces that are not watched, if the losses of the whole machine
-// are counted.
+// omitOthers removes the losses of interfaces that are not watched, if the losses of the whole
+// machine are counted.
 func (s *sources) omitOthers() {
 	if s.ofOne {
 		return
@@ -142,8 +142,8 @@ func (s *sources) reopen(one *source) error {
 	return errors.Join(s.openAt(at), closing)
 }
 
-// discover opens the counters of new interfaces that match a pattern, and closes those of interfaces
-// that have gone.
+// discover opens the counters of new interfaces that match a pattern, and closes those of
+// interfaces that have gone.
 func (s *sources) discover() (notice string) {
 	if !s.o.interfaces.Follow() {
 		return ""
@@ -186,8 +186,8 @@ func (s *sources) openAt(at int) error {
 	return nil
 }
 
-// refilter counts the packets that match another filter. If an interface refuses it, all count by the
-// filter before; an error of that is final.
+// refilter counts the packets that match another filter. If an interface refuses it, all count by
+// the filter before; an error of that is final.
 func (s *sources) refilter(text string) (refused, final error) {
 	before := s.o.filter
 	s.o.filter.Text = text

@@ -191,8 +191,8 @@ func (r *readings) lossTable() table {
 	return t
 }
 
-// losingFlowTable has the flows that lost most packets at each stage. Losses without a flow are only
-// in the table of losses.
+// losingFlowTable has the flows that lost most packets at each stage. Losses without a flow are
+// only in the table of losses.
 func (r *readings) losingFlowTable() table {
 	t := table{isFlows: true, names: []string{"PROTO", "STAGE", "REASON"}}
 	for _, s := range drops.TopFlows(r.drops, mostRows) {
@@ -242,7 +242,7 @@ func brief(d time.Duration) string {
 	return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond))
 }
 
-// addInterfaces adds a row for each interface. Of many interfaces, those without packets share a row.
+// addInterfaces adds a row for each interface. If there are many, the idle ones share a row.
 func (r *readings) addInterfaces(t *table) {
 	const few = 8
 	idle := 0

@@ -1,8 +1,8 @@
 // Package top is the command top, which shows the counters of interfaces on a terminal.
 //
 // Sources read the counters once a second, into readings. The model turns these into tables, keeps
-// their last minute, and is changed by keys. Readings and model are tested without a terminal, whose
-// library only screen.go uses.
+// their last minute, and is changed by keys. Readings and model are tested without a terminal,
+// whose library only screen.go uses.
 package top
 
 import (

@@ -63,8 +63,8 @@ func (m *model) tableLines(room int) (all []line) {
 	return all
 }
 
-// A layout has the columns of a table that fit into the window, and the widths of bars and trends; 0 =
-// there are none.
+// A layout has the columns of a table that fit into the window, and the widths of bars and trends;
+// 0 = there are none.
 type layout struct {
 	columns    []column
 	bar, trend int
@@ -116,8 +116,8 @@ func (c *column) text(cell string) string {
 	return fmt.Sprintf("%-*s%*s", c.width, cell, gap, "")
 }
 
-// layout chooses the columns, bars and trends of a table. The number by which the rows are sorted always
-// has a column: names are cut first.
+// layout chooses the columns, bars and trends of a table. The number by which the rows are sorted
+// always has a column: names are cut first.
 func (m *model) layout(t *table) (l layout) {
 	names, numbers := t.nameColumns(), t.numberColumns(m.orderOf(t))
 	for i := range names {
@@ -140,7 +140,7 @@ func (m *model) layout(t *table) (l layout) {
 	}
 	l.columns = append(names, numbers[:fixed]...)
 	rest = m.width - widthOf(l.columns)
-	// The widest names are shortened: for bars and trends down to leastAddress, for numbers further.
+	// The widest names are shortened: for bars and trends to leastAddress, for numbers further.
 	rest += shorten(l.columns[:len(names)], barAndTrend-rest, leastAddress)
 	rest += shorten(l.columns[:len(names)], -gap-rest, leastName)
 	switch {
@@ -153,8 +153,8 @@ func (m *model) layout(t *table) (l layout) {
 	return l
 }
 
-// shorten makes columns narrower, the widest first and none below least, by a number of characters in
-// total. It returns the number that it has reached.
+// shorten makes columns narrower, the widest first and none below least, by a number of characters
+// in total. It returns the number that it has reached.
 func shorten(columns []column, by, least int) (done int) {
 	for ; done < by; done++ {
 		widest := slices.MaxFunc(columns, func(a, b column) int { return cmp.Compare(a.width, b.width) }).width
@@ -189,8 +189,8 @@ func (t *table) nameColumns() (columns []column) {
 	return columns
 }
 
-// numberColumns are all columns of numbers in the order of their precedence: those of run times, then
-// the one by which the rows are sorted, then the others.
+// numberColumns are all columns of numbers in the order of their precedence: those of run times,
+// then the one by which the rows are sorted, then the others.
 func (t *table) numberColumns(by order) (columns []column) {
 	for i, title := range t.numbers {
 		columns = append(columns, column{title: title, right: true, width: 7, cell: func(r *row) string {
