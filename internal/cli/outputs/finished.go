@@ -202,7 +202,7 @@ func (f *Finished) Wait(notice func(error)) {
 	}
 }
 
-// await returns when over is closed, at a limit of Wait, or if names stay unread and no command runs.
+// await returns when over is closed, at a limit of Wait, or if only unread names are left.
 func (f *Finished) await(over <-chan struct{}, notice func(error)) {
 	limit, soon := time.After(commandPatience), time.After(time.Second)
 	look := time.NewTicker(printPatience)
