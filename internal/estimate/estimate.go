@@ -13,10 +13,10 @@ const normal95 = 1.959963984540054
 // the number is 1 for each. The zero value is the sum over no packets.
 type Sum struct {
 	drawn    float64 // the sum over the packets that were drawn
-	whole    float64 // of these, over the packets of weight 1
-	total    float64 // over the others, times their weights
+	whole    float64 // the part of drawn of packets with weight 1
+	total    float64 // the sum over the others, times their weights
 	variance float64 // of total
-	packets  float64 // packets from which total and variance are known
+	packets  float64 // packets in total and variance
 }
 
 // Add adds a packet that was drawn with probability 1/weight, and its number, which must not be

@@ -8,22 +8,22 @@ import (
 // A Chart draws some numbers of a table: as bars, one below the other, each with its label and
 // number, or as columns from left to right, for numbers in the order of time or size.
 type Chart struct {
-	Title   string // what it shows
-	Columns bool
+	Title   string
+	Columns bool // not bars
 	Marks   []Mark
 
-	number int // among the charts of the page, from 1
+	number int // the position among all charts of the page, from 1
 }
 
 // A Mark is a bar or a column.
 type Mark struct {
 	Label string
 	Value float64
-	Text  string  // Value, as the table has it
-	Bad   float64 // the part of Value that was lost, in red
+	Text  string  // Value as a text
+	Bad   float64 // the lost part of Value, which is red
 }
 
-// A shape is a mark in the picture. Its positions across are shares of the width, so that a chart
+// A shape is a mark in the picture. Horizontal positions are shares of the width, so that a chart
 // fits every window.
 type shape struct {
 	Mark
@@ -43,7 +43,7 @@ const (
 // ID identifies the chart's title and description in the page.
 func (c *Chart) ID() string { return fmt.Sprintf("chart-%d", c.number) }
 
-// Height is that of the picture.
+// Height is the height of the picture.
 func (c *Chart) Height() int {
 	if c.Columns {
 		return columnsTop + columnsHeight + belowChart
@@ -57,7 +57,7 @@ func (c *Chart) Base() int { return columnsTop + columnsHeight }
 // LabelsY is the baseline of the labels below the columns.
 func (c *Chart) LabelsY() int { return c.Height() - 5 }
 
-// Largest is the mark with the largest value, to which all others are drawn in proportion.
+// Largest is the mark with the largest value, which has the full length or height.
 func (c *Chart) Largest() (largest Mark) {
 	for i, m := range c.Marks {
 		if i == 0 || m.Value > largest.Value {
@@ -67,12 +67,13 @@ func (c *Chart) Largest() (largest Mark) {
 	return largest
 }
 
-// First and Last are the labels at both ends of the columns.
+// First is the label of the first column.
 func (c *Chart) First() string { return c.Marks[0].Label }
 
+// Last is the label of the last column.
 func (c *Chart) Last() string { return c.Marks[len(c.Marks)-1].Label }
 
-// Description says in words what the picture shows, for those who do not see it.
+// Description describes the picture in words, for screen readers.
 func (c *Chart) Description() string {
 	if len(c.Marks) == 0 {
 		return "There is nothing to show."

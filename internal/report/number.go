@@ -14,7 +14,7 @@ func Grouped(n uint64) string {
 	return s
 }
 
-// Rate is a number of something per second: a whole one, but for a small one a tenth.
+// Rate is a rate per second: rounded to a whole number or, below 10, to a tenth.
 func Rate(x float64) string {
 	if x > 0 && x < 10 && x != math.Trunc(x) {
 		return strconv.FormatFloat(x, 'f', 1, 64)
@@ -22,7 +22,7 @@ func Rate(x float64) string {
 	return Grouped(uint64(math.Round(max(x, 0))))
 }
 
-// NewMark is the mark of a number of packets or bytes, which were all lost if it is bad.
+// NewMark returns the mark of a number of packets or bytes; bad means that all of them were lost.
 func NewMark(label string, n uint64, bad bool) Mark {
 	m := Mark{Label: label, Value: float64(n), Text: Grouped(n)}
 	if bad {

@@ -16,15 +16,15 @@ import (
 type Page struct {
 	Title    string
 	Lead     []string // paragraphs below the title
-	Facts    []Fact   // the most important numbers, in large type
+	Facts    []Fact   // the most important numbers
 	Sections []Section
-	Live     bool // the page loads itself again, until its reader pauses it
+	Live     bool // the page reloads, until its reader pauses it
 }
 
 // A Fact is a number in large type, with its name.
 type Fact struct {
 	Name, Value string
-	Bad         bool // something was lost: it is shown in red
+	Bad         bool // red, for losses
 }
 
 // A Section has a heading, paragraphs and figures.
@@ -32,6 +32,13 @@ type Section struct {
 	Title   string
 	Text    []string
 	Figures []Figure
+}
+
+// AddFigure adds a figure, unless its table has no rows.
+func (s *Section) AddFigure(f Figure) {
+	if len(f.Rows) > 0 {
+		s.Figures = append(s.Figures, f)
+	}
 }
 
 // A Figure is a table and the charts of its numbers. Each row has a cell for each column.
@@ -48,9 +55,10 @@ type Column struct {
 	Number bool
 }
 
-// Texts and Numbers return columns of a kind.
+// Texts returns columns of texts.
 func Texts(titles ...string) []Column { return columns(false, titles) }
 
+// Numbers returns columns of numbers.
 func Numbers(titles ...string) []Column { return columns(true, titles) }
 
 func columns(number bool, titles []string) (all []Column) {
@@ -63,10 +71,10 @@ func columns(number bool, titles []string) (all []Column) {
 // A Row is a line of a table.
 type Row struct {
 	Cells []string
-	Bad   bool // these packets were lost
+	Bad   bool // red, for losses
 }
 
-// IsLong reports whether the table is folded at first: its chart shows as much.
+// IsLong reports whether the table is folded at first, because its chart shows the same.
 func (f *Figure) IsLong() bool { return len(f.Rows) > 24 || len(f.Rows) > 12 && f.hasColumns() }
 
 // IsWide reports whether the chart or the table needs the width of the page, so that the table is
@@ -86,13 +94,13 @@ var (
 	//go:embed live.js
 	script string
 
-	// text escapes what a terminal would not print, because it could change the direction of the
-	// text around it. The template escapes the characters of HTML.
+	// text escapes unprintable characters, which could change the direction of the text around
+	// them. The template escapes the characters of HTML.
 	page = template.Must(template.New("page").Funcs(template.FuncMap{"text": escape.Text}).Parse(markup))
 )
 
-// Policy is the Content-Security-Policy of every page: no other source than itself, and only its
-// own style and script. A page that reloads itself may ask its server for that.
+// Policy is the Content-Security-Policy of every page: only its own style and script, and requests
+// only to its server, for reloading.
 var Policy = "default-src 'none'; style-src " + hash(style) + "; script-src " + hash(script) +
 	"; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'"
 

@@ -13,29 +13,22 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/meter"
-	"github.com/xdpcap/xdpcap/internal/metrics"
 )
 
 // companions are the counters of a capture: programs of internal/meter that run within those of the
 // capture, for each packet at the hook. After capture.Open its methods may be called concurrently.
 type companions struct {
 	options *companionOptions
-	began   time.Time                     // when the capture began
-	places  []string                      // the interfaces and directions that are counted, as placeOf names them
-	exits   map[string]capture.Companions // by interface, for the exit of the program traced there
-	all     []companion
+	began   time.Time // when the capture began
+	places  []string  // names of interfaces with a direction, where packets are counted
+	exits   map[string]capture.Companions
+	all     []*companion
 }
 
-// A companion is one kind of counters on one interface and direction.
-type companion interface {
-	// report returns the counts since began. table prints them.
-	report(began time.Time) (r counters.Report, table func(*frame.Page), err error)
-	// isAbout reports whether the counters belong in a file's statistics of src, which is one of
-	// all.
-	isAbout(src capture.Source, all []capture.Source) bool
-	collector() prometheus.Collector
-	Follow() (notice string, err error)
-	Close() error
+// A companion has counters of one kind at a source.
+type companion struct {
+	source capture.Source
+	counters.AnyCounter
 }
 
 // join is capture.Options.Companions: it is called for each source, for the entry of a program
@@ -83,7 +76,7 @@ func (c *companions) joinCount(src capture.Source, with, exit *capture.Companion
 	if last != nil {
 		exit.Last = append(exit.Last, last)
 	}
-	c.all = append(c.all, &companionOf[meter.ProtocolCounts]{src, o.Counter(p, d, src.Name)})
+	c.all = append(c.all, &companion{src, o.Counter(p, d, src.Name)})
 	return nil
 }
 
@@ -97,7 +90,7 @@ func (c *companions) joinTraced(src capture.Source, with, exit *capture.Companio
 			return err
 		}
 		exit.Last = append(exit.Last, counts)
-		c.all = append(c.all, &companionOf[meter.ActionCounts]{src, new(counters.StatsOptions).Counter(a, src.Name)})
+		c.all = append(c.all, &companion{src, new(counters.StatsOptions).Counter(a, src.Name)})
 	}
 	if c.options.latency {
 		m, enters, exits, err := meter.EmbedLatency(src.Name, program)
@@ -105,43 +98,23 @@ func (c *companions) joinTraced(src capture.Source, with, exit *capture.Companio
 			return err
 		}
 		with.Last, exit.First = append(with.Last, enters), append(exit.First, exits)
-		c.all = append(c.all, &companionOf[meter.LatencyCounts]{src, new(counters.LatencyOptions).Counter(m, nil, src.Name)})
+		c.all = append(c.all, &companion{src, new(counters.LatencyOptions).Counter(m, nil, src.Name)})
 	}
 	return nil
 }
 
-// A companionOf is the companion whose snapshots are of type S.
-type companionOf[S any] struct {
-	source capture.Source
-	*counters.Counter[S]
-}
-
 // String is the title of the counters' table.
-func (c *companionOf[S]) String() string {
+func (c *companion) String() string {
 	if c.source.Hook == capture.Exit {
 		return fmt.Sprintf("%s, XDP program %v", c.source.Name, c.source.Target)
 	}
 	return fmt.Sprintf("%s, %s", c.source.Name, directionWords[c.source.Direction()])
 }
 
-func (c *companionOf[S]) report(began time.Time) (counters.Report, func(*frame.Page), error) {
-	now, err := c.Read()
-	if err != nil {
-		return nil, nil, err
-	}
-	end := time.Now()
-	i := meter.Interval[S]{}.Next(now, end, end.Sub(began)).Whole()
-	r := c.Report(i)
-	return r, func(p *frame.Page) { counters.WriteBlock(p, "total", c.String(), i, r) }, nil
-}
-
-func (c *companionOf[S]) collector() prometheus.Collector {
-	return metrics.NewCollector(c.Read, c.Metrics)
-}
-
-// isAbout is true for the source at whose hook the packets are counted. If that source is not
-// captured, it is true for the other source of the same interface and direction.
-func (c *companionOf[S]) isAbout(src capture.Source, all []capture.Source) bool {
+// isAbout reports whether the statistics of a source in a file contain the counters. It is true for
+// the source where the packets are counted. If that source is not captured, it is true for the
+// other one of the same interface and direction.
+func (c *companion) isAbout(src capture.Source, all []capture.Source) bool {
 	if placeOf(src) != placeOf(c.source) {
 		return false
 	}
@@ -158,12 +131,12 @@ type companionReports struct {
 // reports reads all counters.
 func (c *companions) reports() (all companionReports, err error) {
 	for _, one := range c.all {
-		r, table, err := one.report(c.began)
+		r, err := one.ReportSince(c.began)
 		if err != nil {
 			return all, err
 		}
 		all.add(r)
-		all.tables = append(all.tables, table)
+		all.tables = append(all.tables, func(p *frame.Page) { counters.WriteBlock(p, "total", one.String(), r) })
 	}
 	return all, nil
 }
@@ -197,7 +170,7 @@ func (c *companions) comments(src capture.Source, all []capture.Source) (comment
 		if !one.isAbout(src, all) {
 			continue
 		}
-		r, _, err := one.report(c.began)
+		r, err := one.ReportSince(c.began)
 		if err != nil {
 			continue // the end of the capture reports the error
 		}
@@ -217,7 +190,7 @@ func (c *companions) comments(src capture.Source, all []capture.Source) (comment
 
 func (c *companions) collectors() (list []prometheus.Collector) {
 	for _, one := range c.all {
-		list = append(list, one.collector())
+		list = append(list, one.Collector())
 	}
 	return list
 }

@@ -19,17 +19,15 @@ import (
 // CountOptions are the flags of the command count: packets and bytes per protocol, size and flow.
 type CountOptions struct {
 	Options
-	directions string
-	direction  capture.Direction
-	variant    string
-	Sizes      bool
-	Flows      int
-	at, mode   string
-
-	verdictNames []string
+	directions   string // -Q, as given
+	direction    capture.Direction
+	at, mode     string // --at and --xdp-mode
+	Sizes        bool
+	Flows        int      // the number of rows; 0 = flows are not counted
+	verdictNames []string // --verdict, as given
 	verdicts     []xdp.Verdict
-
-	filter filters.Options
+	filter       filters.Options
+	variant      string
 }
 
 const countHelp = `count counts packets and bytes per protocol: for IPv4 and IPv6 by the upper-layer protocol, after up
@@ -65,8 +63,8 @@ const countExamples = `  xdpcap count -i eth0                          a table p
 
 // NewCount returns the command.
 func NewCount(p *frame.Process) *cobra.Command {
-	var o CountOptions
-	return newCommand(p, &o.Options, &cobra.Command{
+	o := CountOptions{Options: Options{Process: p}}
+	return newCommand(&o.Options, &cobra.Command{
 		Use:     "count -i interface [flags] [filter]",
 		Short:   "Count packets and bytes per protocol, size and flow",
 		Long:    countHelp,
@@ -110,41 +108,35 @@ func (o *CountOptions) run(cmd *cobra.Command) error {
 	if o.filter.Dump > 0 {
 		return o.filter.PrintFor(cmd.OutOrStdout(), 0, o.directions)
 	}
-	options, err := o.protocols()
+	options, err := o.meterOptions()
 	if err != nil {
 		return err
 	}
-	var open []opener[meter.ProtocolCounts]
+	var open []opener
 	for _, d := range []capture.Direction{capture.In, capture.Out} {
-		if o.direction != d && o.direction != capture.InOut {
-			continue
+		if o.direction == d || o.direction == capture.InOut {
+			open = append(open, func(iface string) (AnyCounter, error) { return o.openDirection(d, options, iface) })
 		}
-		options := options
-		options.Sent = d == capture.Out
-		open = append(open, func(iface string) (*Counter[meter.ProtocolCounts], error) {
-			return openCount(o, d, options, iface)
-		})
 	}
 	return run(&o.Options, frame.Guard{}, open...)
 }
 
-// openCount begins to count one direction.
-func openCount(o *CountOptions, d capture.Direction, options meter.ProtocolsOptions, iface string) (*Counter[meter.ProtocolCounts], error) {
-	options.Interface = iface
+// openDirection begins to count one direction.
+func (o *CountOptions) openDirection(d capture.Direction, options meter.ProtocolsOptions, iface string) (AnyCounter, error) {
+	options.Interface, options.Sent = iface, d == capture.Out
 	received, sent, err := o.filter.Compile(iface, o.direction)
 	if err != nil {
 		return nil, err
 	}
 	options.Filter, options.FilterText = received, o.filter.String()
-	if options.AtIngress, err = o.atIngress(d, iface); err != nil {
-		return nil, err
-	}
-	if d == capture.Out {
+	if options.Sent {
 		options.Filter = sent
+	} else if options.AtIngress, err = o.atIngress(iface); err != nil {
+		return nil, err
 	}
 	p, err := meter.OpenProtocols(options)
 	if d == capture.In && o.chosenHook() == autoHook && meter.IsUntraceable(err) {
-		options.AtIngress = true // what the program lets pass
+		options.AtIngress = true // only the packets that the program passes
 		p, err = meter.OpenProtocols(options)
 	}
 	if err != nil {
@@ -163,11 +155,10 @@ func (o *CountOptions) chosenHook() string {
 	return o.at
 }
 
-// atIngress says whether packets are counted at tc, after XDP.
-func (o *CountOptions) atIngress(d capture.Direction, iface string) (bool, error) {
-	at := o.chosenHook()
-	if at != autoHook || d == capture.Out {
-		return at == "tc" && d == capture.In, nil
+// atIngress reports whether received packets are counted at tc, after XDP.
+func (o *CountOptions) atIngress(iface string) (bool, error) {
+	if at := o.chosenHook(); at != autoHook {
+		return at == "tc", nil
 	}
 	ifi, err := xdp.InterfaceByName(iface)
 	return err == nil && support.PrefersTC(ifi), err
@@ -178,21 +169,22 @@ func (o *CountOptions) Counter(p *meter.Protocols, d capture.Direction, iface st
 	return newCounter(p, countMetrics(o, d, iface), func(i countInterval) *CountReport { return newCountReport(o, d, iface, p.Traced(), i) })
 }
 
-// protocols returns the flags as options of internal/meter, for any interface.
-func (o *CountOptions) protocols() (p meter.ProtocolsOptions, err error) {
-	var chosen []string
-	if o.tracesOnly = len(o.verdictNames) > 0; o.tracesOnly {
+// meterOptions returns the flags as options of internal/meter, for any interface.
+func (o *CountOptions) meterOptions() (p meter.ProtocolsOptions, err error) {
+	o.tracesOnly = len(o.verdictNames) > 0
+	o.untraced = frame.PassedAndDropped + "; or detach that program, so that xdpcap attaches its own"
+	if o.tracesOnly {
 		o.untraced = frame.WhichPackets(o.verdictNames)
-	} else {
-		o.untraced = frame.PassedAndDropped + "; or detach that program, so that xdpcap attaches its own"
 	}
-	if o.tracesOnly && !o.Interfaces.Follow() {
-		chosen = append(chosen, "--verdict")
+	var given []string
+	switch {
+	case o.Interfaces.Follow(): // a pattern is enough for both
+	case o.tracesOnly:
+		given = append(given, "--verdict")
+	case o.filter.String() != "":
+		given = append(given, "a filter")
 	}
-	if o.filter.String() != "" && !o.Interfaces.Follow() {
-		chosen = append(chosen, "a filter")
-	}
-	if err := o.checkInterfaces(chosen...); err != nil {
+	if err := o.checkInterfaces(given...); err != nil {
 		return p, err
 	}
 	if o.direction, err = capture.ParseDirection(strings.ToLower(o.directions)); err != nil {
@@ -217,11 +209,12 @@ func (o *CountOptions) protocols() (p meter.ProtocolsOptions, err error) {
 	if p.Variant, err = meter.ParseVariant(o.variant); err != nil {
 		return p, fmt.Errorf("--variant: %w", err)
 	}
-	if p.Verdicts, err = o.parseVerdicts(); err != nil {
+	if o.verdicts, err = o.parseVerdicts(); err != nil {
 		return p, err
 	}
-	if o.PerCPU && p.Variant == meter.Naive {
-		return p, fmt.Errorf("--per-cpu: the variant naive has one counter for all CPUs; take ultra or percpu")
+	p.Verdicts = o.verdicts
+	if o.perCPU && p.Variant == meter.Naive {
+		return p, errors.New("--per-cpu: the variant naive has one counter for all CPUs; take ultra or percpu")
 	}
 	if p.Mode, err = capture.ParseMode(o.mode); err != nil {
 		return p, fmt.Errorf("--xdp-mode: %w", err)
@@ -229,34 +222,32 @@ func (o *CountOptions) protocols() (p meter.ProtocolsOptions, err error) {
 	return p, nil
 }
 
-// countVerdicts are the names that --verdict takes.
+// countVerdicts are the names that --verdict accepts.
 func countVerdicts() []string { return append(xdp.VerdictNames(), xdp.UnknownVerdict.SlotName()) }
 
 // parseVerdicts reads --verdict. All numbers that are no verdict of the kernel count as one
 // verdict.
-func (o *CountOptions) parseVerdicts() ([]xdp.Verdict, error) {
+func (o *CountOptions) parseVerdicts() (verdicts []xdp.Verdict, err error) {
 	if len(o.verdictNames) > 0 && o.direction != capture.In {
 		return nil, errors.New("--verdict: only received packets have a verdict: omit -Q")
 	}
-	o.verdicts = nil
 	for _, name := range o.verdictNames {
 		v := xdp.UnknownVerdict
 		if name != v.SlotName() {
-			var err error
 			if v, err = xdp.ParseVerdict(name); err != nil {
 				return nil, fmt.Errorf("--verdict: %w", err)
 			}
 		}
-		o.verdicts = append(o.verdicts, v)
+		verdicts = append(verdicts, v)
 	}
-	return o.verdicts, nil
+	return verdicts, nil
 }
 
 // countMetrics omits flows, because Prometheus would keep the labels of every flow for ever.
 func countMetrics(o *CountOptions, d capture.Direction, iface string) metrics.Set[meter.ProtocolCounts] {
 	type counts = meter.ProtocolCounts
 	byClass := []string{"family", "protocol"}
-	if o.PerCPU {
+	if o.perCPU {
 		byClass = append(byClass, "cpu")
 	}
 	m := metrics.Set[counts]{Labels: map[string]string{

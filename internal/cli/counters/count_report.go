@@ -16,7 +16,7 @@ import (
 
 type countInterval = meter.Interval[meter.ProtocolCounts]
 
-// CountReport is what count prints: as a table, or with --json as this object.
+// CountReport is printed by count: as a table, or with --json as this object.
 type CountReport struct {
 	IntervalKeys
 	Interface string        `json:"interface"`
@@ -32,10 +32,10 @@ type CountReport struct {
 	Flows     []FlowRate    `json:"flows,omitempty"`         // with --flows: the largest
 	Overflow  *FlowOverflow `json:"flow_overflow,omitempty"` // with --flows
 
-	// The rows of the table of flows are conversations.
-	flows          int // of --flows
-	intervals      []countInterval
-	shownElsewhere bool // with those of the other direction
+	// For the table of flows, whose rows are conversations.
+	flows          int             // most rows, of --flows
+	intervals      []countInterval // of this direction, and after Join of the other one
+	shownElsewhere bool            // Join has moved them to the report of the other direction
 }
 
 // A ClassRate has the packets of one class.
@@ -71,7 +71,7 @@ func newCountReport(o *CountOptions, d capture.Direction, iface string, traced *
 	for _, v := range o.verdicts {
 		r.Verdicts = append(r.Verdicts, v.SlotName())
 	}
-	if o.PerCPU {
+	if o.perCPU {
 		for cpu := range i.Now.CPUs() {
 			r.CPUs = append(r.CPUs, countCPU{cpu, cpuClassRates(i, cpu)})
 		}
@@ -103,7 +103,7 @@ func classRates(i countInterval, tally func(meter.ProtocolCounts, meter.Class) m
 	return rates
 }
 
-// cpuClassRates is the same of the packets that one CPU counted.
+// cpuClassRates is classRates for the packets that one CPU counted.
 func cpuClassRates(i countInterval, cpu int) []ClassRate {
 	return classRates(i, func(c meter.ProtocolCounts, class meter.Class) meter.Tally { return c.CPU(class, cpu) })
 }
@@ -148,4 +148,80 @@ func (r *CountReport) sizeTable(w io.Writer) {
 		t.Add(append(RateCells(s.Rate, s.Size), share)...)
 	}
 	t.Write(w)
+}
+
+// FlowRate has the packets of a flow that got the same verdict. The counts since the beginning are
+// lower bounds. With ErrorPackets and ErrorBytes added, they are upper bounds.
+type FlowRate struct {
+	Flow
+	Verdict string `json:"verdict,omitempty"` // only if a program is traced
+	meter.Rate
+	ErrorPackets uint64 `json:"error_packets"`
+	ErrorBytes   uint64 `json:"error_bytes"`
+}
+
+func flowRates(flows []meter.FlowRate) []FlowRate {
+	rates := []FlowRate{}
+	for _, f := range flows {
+		rates = append(rates, FlowRate{
+			Flow:         NewFlow(f.Flow),
+			Verdict:      flowVerdict(f.Verdict),
+			Rate:         f.Rate,
+			ErrorPackets: f.Error.Packets,
+			ErrorBytes:   f.Error.Bytes,
+		})
+	}
+	return rates
+}
+
+// flowVerdict is the name of the verdict of a flow; "" = no program is traced.
+func flowVerdict(v xdp.Verdict) string {
+	if v == meter.NoVerdict {
+		return ""
+	}
+	return v.SlotName()
+}
+
+// flowTable prints the table of flows, and the numbers of evicted flows.
+func (r *CountReport) flowTable(w io.Writer) {
+	if r.Overflow == nil {
+		return
+	}
+	if !r.shownElsewhere {
+		r.conversationTable(w)
+	}
+	r.Overflow.Write(w)
+}
+
+// conversationTable has a row for each conversation. It has a column of verdicts if a program is
+// traced, AT MOST if the bounds of a conversation differ, and BACK if packets go both ways.
+func (r *CountReport) conversationTable(w io.Writer) {
+	top := meter.TopConversations(r.flows, r.intervals...)
+	bounded := slices.ContainsFunc(top, func(c meter.Conversation) bool { return c.Error.Bytes > 0 })
+	answered := slices.ContainsFunc(top, func(c meter.Conversation) bool { return c.Back.Packets > 0 })
+	t := frame.Table{Left: 2, Addresses: []int{1, 2}}
+	if r.Program != "" {
+		t.Left = 3
+	}
+	isShown := []bool{true, true, true, r.Program != "", true, true, bounded, true, answered}
+	t.Add(shownCells(isShown, "FLOW", "FROM", "TO", "VERDICT", "PACKETS", "BYTES", "AT MOST", "BIT/S", "BACK")...)
+	for _, c := range top {
+		f := NewFlow(c.Flow)
+		from, to := f.ends()
+		t.AddLost(xdp.Loses(c.Verdict), shownCells(isShown, f.Protocol, from, to, flowVerdict(c.Verdict), frame.Scaled(float64(c.Packets)), frame.Scaled(float64(c.Bytes)),
+			frame.Scaled(float64(c.Bytes)+float64(c.Error.Bytes)), frame.Scaled(c.There.BitsPerSecond), frame.Scaled(c.Back.BitsPerSecond))...)
+	}
+	t.Write(w)
+}
+
+// Join moves the conversations of both directions of an interface into the table of the received
+// packets.
+func (r *CountReport) Join(all []Report) {
+	for _, one := range all {
+		other, ok := one.(*CountReport)
+		if ok && r.Direction == capture.In.String() && other.Direction == capture.Out.String() && other.Interface == r.Interface {
+			r.intervals = append(r.intervals, other.intervals...)
+			other.shownElsewhere = true
+		}
+	}
 }

@@ -80,7 +80,7 @@ func TestCountTables(t *testing.T) {
 		decided.Flows[0][0].Entries[i].Verdict = xdp.Verdict(i)
 	}
 	traced := &xdp.Program{ID: 7, Name: "firewall"}
-	everything := CountOptions{Sizes: true, Flows: 3, Options: Options{PerCPU: true}}
+	everything := CountOptions{Sizes: true, Flows: 3, Options: Options{perCPU: true}}
 	for _, test := range []struct {
 		name     string
 		interval meter.Interval[meter.ProtocolCounts]
@@ -121,7 +121,7 @@ func TestCountConversations(t *testing.T) {
 func TestCountMetrics(t *testing.T) {
 	t.Parallel()
 	for _, perCPU := range []bool{false, true} {
-		o := CountOptions{Sizes: true, Flows: 5, Options: Options{PerCPU: perCPU}}
+		o := CountOptions{Sizes: true, Flows: 5, Options: Options{perCPU: perCPU}}
 		clitest.CheckMetrics(t, protocolCounts(2), countMetrics(&o, capture.In, "rx0"))
 	}
 }

@@ -32,7 +32,7 @@ func TestDiscovery(t *testing.T) {
 		registry := metrics.NewRegistry()
 		meters := make(map[string]*fakeMeter)
 		opened := make(map[string]int)
-		open := func(name string) (*Counter[uint64], error) {
+		open := func(name string) (AnyCounter, error) {
 			opened[name]++
 			if name == "bad0" {
 				return nil, errors.New("bad0 has no room")
@@ -44,8 +44,8 @@ func TestDiscovery(t *testing.T) {
 		}
 		d := NewDiscovery(new(Options).wants)
 		d.list = func() ([]xdp.Interface, error) { return ifis, nil }
-		r := &counterRun[uint64]{
-			o: &Options{listen: ":1"}, open: []opener[uint64]{open}, registry: registry, out: io.Discard, messages: &said, discovery: d,
+		r := &counterRun{
+			o: &Options{listen: ":1"}, open: []opener{open}, registry: registry, out: io.Discard, messages: &said, discovery: d,
 		}
 		step := func(now []xdp.Interface, want string) {
 			t.Helper()
@@ -100,42 +100,42 @@ func TestDiscovery(t *testing.T) {
 }
 
 // An amountReport is that of a meter that counts this many more with every snapshot.
-type amountReport struct{ all, lately uint64 }
+type amountReport struct {
+	IntervalKeys
+	all, lately uint64
+}
 
-func (r amountReport) WriteTable(w io.Writer)    { fmt.Fprintln(w, r.all, r.lately) }
-func (r amountReport) amount() (uint64, float64) { return r.all, float64(r.lately) }
+func (r *amountReport) WriteTable(w io.Writer)    { fmt.Fprintln(w, r.all, r.lately) }
+func (r *amountReport) amount() (uint64, float64) { return r.all, float64(r.lately) }
 
 // A pattern's busiest interface comes first. Those that counted nothing in the interval, or in the
 // whole time, are one line.
 func TestIdleInterfaces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := &counterRun[uint64]{o: new(Options), discovery: NewDiscovery(new(Options).wants)}
+		r := &counterRun{o: new(Options), discovery: NewDiscovery(new(Options).wants)}
 		for i, test := range []struct{ before, now uint64 }{{0, 1}, {7, 7}, {2, 9}, {0, 0}} {
 			c := (&fakeMeter{name: fmt.Sprint("veth", i)}).counter()
-			c.Report = func(i meter.Interval[uint64]) Report { return amountReport{i.Now, i.Now - i.Before} }
-			last := meter.Interval[uint64]{Before: test.before, Now: test.now, Took: time.Second, Elapsed: 2 * time.Second, End: time.Now()}
-			r.counted = append(r.counted, &counted[uint64]{Counter: c, index: i + 1, last: last})
+			c.report = func(i meter.Interval[uint64]) Report {
+				return &amountReport{newIntervalKeys(i), i.Now, i.Now - i.Before}
+			}
+			*c.Interval = meter.Interval[uint64]{Before: test.before, Now: test.now, Took: time.Second, Elapsed: 2 * time.Second, End: time.Now()}
+			r.counted = append(r.counted, &counted{AnyCounter: c, index: i + 1})
 		}
 		for _, test := range []struct {
-			whole bool
-			want  string
+			report func(*counted) Report
+			want   string
 		}{
-			{false, "NOW  veth2, rates over 1.000 s, totals over 2.000 s\n9 7\nNOW  veth0, rates over 1.000 s, totals over 2.000 s\n1 1\nand 2 idle\n"},
-			{true, "NOW  veth2, over 2.000 s\n9 9\nNOW  veth1, over 2.000 s\n7 7\nNOW  veth0, over 2.000 s\n1 1\nand 1 idle\n"},
+			{(*counted).LastReport, "NOW  veth2, rates over 1.000 s, totals over 2.000 s\n9 7\nNOW  veth0, rates over 1.000 s, totals over 2.000 s\n1 1\nand 2 idle\n"},
+			{(*counted).WholeReport, "NOW  veth2, over 2.000 s\n9 9\nNOW  veth1, over 2.000 s\n7 7\nNOW  veth0, over 2.000 s\n1 1\nand 1 idle\n"},
 		} {
-			blocks := r.blocks("NOW", func(c *counted[uint64]) meter.Interval[uint64] {
-				if test.whole {
-					return c.last.Whole()
-				}
-				return c.last
-			})
+			blocks := r.blocks("NOW", test.report)
 			if diff := cmp.Diff(test.want, string(bytes.Join(blocks, nil))); diff != "" {
 				t.Error(diff)
 			}
 		}
 		r.counted = r.counted[3:]
-		if got := r.blocks("NOW", func(c *counted[uint64]) meter.Interval[uint64] { return c.last }); string(bytes.Join(got, nil)) != "NOW  1 idle interface\n" {
+		if got := r.blocks("NOW", (*counted).LastReport); string(bytes.Join(got, nil)) != "NOW  1 idle interface\n" {
 			t.Errorf("%q", got)
 		}
 	})

@@ -22,9 +22,9 @@ type DropsOptions struct {
 	harmless    bool
 	check       bool
 	retransmits bool
-	flows       int
+	flows       int // the number of rows for each stage; 0 = flows are not counted
 	filter      filters.Options
-	pods        map[uint32]string // names of pods by the inodes of their network namespaces, without -i
+	pods        map[uint32]string // names of pods by the inodes of their network namespaces; nil with -i
 }
 
 const dropsHelp = `drops counts lost packets from the card to the socket, and on the way out: at the card, at the XDP
@@ -68,9 +68,8 @@ const dropsExamples = `  xdpcap drops -i eth0                          a table p
 
 // NewDrops returns the command.
 func NewDrops(p *frame.Process) *cobra.Command {
-	var o DropsOptions
-	o.OfMachine, o.NoPerCPU, o.Begins = true, true, "counting"
-	return newCommand(p, &o.Options, &cobra.Command{
+	o := DropsOptions{Options: Options{Process: p, ofMachine: true, noPerCPU: true, firstWords: "counting"}}
+	return newCommand(&o.Options, &cobra.Command{
 		Use:     "drops [flags] [filter]",
 		Short:   "Count lost packets, from the card to the socket",
 		Long:    dropsHelp,
@@ -104,43 +103,54 @@ func (o *DropsOptions) run(cmd *cobra.Command) error {
 	if o.filter.Dump > 0 {
 		return o.filter.Print(cmd.OutOrStdout(), 0, false)
 	}
-	switch filter := o.filter.String(); {
-	case o.flows < 0:
-		return fmt.Errorf("--flows %d: must be 0 or more", o.flows)
-	case slices.Contains(o.Interfaces, frame.AnyInterface) && len(o.Interfaces) > 1:
-		return errors.New("-i any is all interfaces of this network namespace: omit the others")
-	case o.Interfaces.Follow() && !slices.Contains(o.Interfaces, frame.AnyInterface):
-		return fmt.Errorf("-i %s: one set of programs counts what the machine loses: name the interfaces, or take -i any", o.Interfaces.Pattern())
-	case filter != "" && len(o.Interfaces) == 0:
-		return errors.New("a filter needs a named interface: add -i " + frame.SomeInterface())
-	case filter != "" && o.Interfaces[0] == frame.AnyInterface:
-		return errors.New("-i any cannot be filtered: name the interface, -i " + frame.SomeInterface())
-	case filter != "" && o.check:
-		return errors.New("--check and a filter: the kernel's counters are of all packets: omit one of them")
+	if err := o.checkDrops(); err != nil {
+		return err
 	}
 	if len(o.Interfaces) == 0 {
 		o.pods = frame.PodNamespaces()
 	}
-	return run(&o.Options, frame.Guard{}, func(iface string) (*Counter[drops.Counts], error) {
-		options := drops.Options{
-			Interface: iface, Namespace: iface == frame.AnyInterface, Flows: o.flows > 0, Check: o.check, Retransmits: o.retransmits, FilterText: o.filter.String(),
-		}
-		if options.Namespace {
-			options.Interface = ""
-		}
-		var err error
-		if options.Filter, _, err = o.filter.Compile(iface, capture.In); err != nil {
-			return nil, err
-		}
-		m, err := drops.OpenLasting(options)
-		if err != nil {
-			return nil, err
-		}
-		if notice := drops.Notice(); notice != "" {
-			frame.Say(o.Process.Stderr, "%s", notice)
-		}
-		return o.Counter(m, cmp.Or(m.Interface(), iface)), nil
-	})
+	return run(&o.Options, frame.Guard{}, o.openLosses)
+}
+
+// checkDrops finds mistakes in the flags before a program is attached.
+func (o *DropsOptions) checkDrops() error {
+	any, filter := slices.Contains(o.Interfaces, frame.AnyInterface), o.filter.String()
+	switch {
+	case o.flows < 0:
+		return fmt.Errorf("--flows %d: must be 0 or more", o.flows)
+	case any && len(o.Interfaces) > 1:
+		return errors.New("-i any is all interfaces of this network namespace: omit the others")
+	case !any && o.Interfaces.Follow():
+		return fmt.Errorf("-i %s: one set of programs counts what the machine loses: name the interfaces, or take -i any", o.Interfaces.Pattern())
+	case filter != "" && len(o.Interfaces) == 0:
+		return errors.New("a filter needs a named interface: add -i " + frame.SomeInterface())
+	case filter != "" && any:
+		return errors.New("-i any cannot be filtered: name the interface, -i " + frame.SomeInterface())
+	case filter != "" && o.check:
+		return errors.New("--check and a filter: the kernel's counters are of all packets: omit one of them")
+	}
+	return nil
+}
+
+// openLosses begins to count on an interface, in this network namespace (any), or everywhere ("").
+func (o *DropsOptions) openLosses(iface string) (_ AnyCounter, err error) {
+	options := drops.Options{
+		Interface: iface, Namespace: iface == frame.AnyInterface, Flows: o.flows > 0, Check: o.check, Retransmits: o.retransmits, FilterText: o.filter.String(),
+	}
+	if options.Namespace {
+		options.Interface = ""
+	}
+	if options.Filter, _, err = o.filter.Compile(iface, capture.In); err != nil {
+		return nil, err
+	}
+	m, err := drops.OpenLasting(options)
+	if err != nil {
+		return nil, err
+	}
+	if notice := drops.Notice(); notice != "" {
+		frame.Say(o.Process.Stderr, "%s", notice)
+	}
+	return o.Counter(m, cmp.Or(m.Interface(), iface)), nil
 }
 
 // Counter is a meter of an interface, "" for all, as the command prints and exports it.
@@ -160,8 +170,8 @@ func (o *DropsOptions) metrics(iface string) metrics.Set[drops.Counts] {
 	countRetransmits(&set)
 	set.Count("xdpcap_way_packets_total", "Packets that the filter takes, by the stages that they came to.", []string{"stage"},
 		func(c drops.Counts, send metrics.SendValue) {
-			for _, s := range c.Way.CountedStops() {
-				send(float64(s.Came.Packets), string(s.Stage))
+			for _, stop := range c.Way.CountedStops() {
+				send(float64(stop.Came.Packets), string(stop.Stage))
 			}
 		})
 	set.Sum("xdpcap_drops_missed_total", "Losses that are in no other metric: there were too many different ones.",

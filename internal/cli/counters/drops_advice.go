@@ -13,16 +13,16 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// An adviceRow says what to do about losses whose reason begins with a word, in a function if a
-// pattern of path.Match is given. NIC and TARGET stand for interfaces.
+// An adviceRow is the advice about the losses whose reason begins with a word, in any function or
+// in those that match a pattern of path.Match. In the text NIC and TARGET stand for interfaces.
 type adviceRow struct{ reason, where, text string }
 
-// untracedAdvice replaces advice to trace the program where it cannot be traced.
+// untracedAdvice replaces tracedAdvice where the program cannot be traced.
 const untracedAdvice = "xdpcap cannot trace it here, see docs/tracing.md"
 
 const tracedAdvice = "xdpcap -i NIC --rx-capture exit shows the packets"
 
-// advice has all advice. The first row that fits counts.
+// advice has all advice. The first row that matches a loss has precedence.
 var advice = []adviceRow{
 	{"rx_missed", "", "no room in the card: ethtool -G NIC rx N, more queues (ethtool -L)"},
 	{"rx_hw_drops", "", "the card gave them up: its filters and limits (ethtool -n and -S NIC)"},
@@ -139,47 +139,48 @@ var advice = []adviceRow{
 	{"NOT_SPECIFIED", "", "the kernel gives no reason: look up the function in its sources"},
 }
 
-// adviceFor returns a line for each advice, that for most packets first. It begins with the causes,
-// and names the interface where most of them were lost. iface is the one that is asked about, and
-// untraced says that its XDP program cannot be traced.
+// adviceFor returns a line for each advice, ordered by the packets that it is about. A line begins
+// with the causes, and names the interface of the largest loss. iface is the interface of -i, "" =
+// all; untraced means that its XDP program cannot be traced.
 func adviceFor(losses []drops.LossRate, iface string, untraced bool) (lines []string) {
-	type advised struct {
+	type line struct {
 		causes  []string
 		text    string
 		packets uint64
 	}
-	all := make(map[int]*advised)
+	byRow := make(map[int]*line) // by index in advice
 	losses = slices.Clone(losses)
 	slices.SortStableFunc(losses, func(a, b drops.LossRate) int { return cmp.Compare(b.Packets, a.Packets) })
 	for _, l := range losses {
-		i := adviceIndex(l.Loss)
-		if i < 0 {
+		row := adviceIndex(l.Loss)
+		if row < 0 {
 			continue
 		}
-		if all[i] == nil {
-			all[i] = &advised{text: adviceOf(l.Loss, iface, untraced)}
+		if byRow[row] == nil {
+			byRow[row] = &line{text: adviceOf(l.Loss, iface, untraced)}
 		}
-		if cause := shownCause(l.Loss); !slices.Contains(all[i].causes, cause) {
-			all[i].causes = append(all[i].causes, cause)
+		one := byRow[row]
+		if cause := shownCause(l.Loss); !slices.Contains(one.causes, cause) {
+			one.causes = append(one.causes, cause)
 		}
-		all[i].packets += l.Packets
+		one.packets += l.Packets
 	}
-	for _, i := range slices.SortedFunc(maps.Keys(all), func(a, b int) int {
-		return cmp.Or(cmp.Compare(all[b].packets, all[a].packets), cmp.Compare(a, b))
+	for _, row := range slices.SortedFunc(maps.Keys(byRow), func(a, b int) int {
+		return cmp.Or(cmp.Compare(byRow[b].packets, byRow[a].packets), cmp.Compare(a, b))
 	}) {
-		causes := all[i].causes
-		for len(causes) > 1 && len(strings.Join(causes, ", "))+len(": ")+len(all[i].text) > frame.MaxColumns {
+		causes, text := byRow[row].causes, byRow[row].text
+		for len(causes) > 1 && len(strings.Join(causes, ", ")+": "+text) > frame.MaxColumns {
 			causes = causes[:len(causes)-1]
 		}
-		lines = append(lines, escape.Text(strings.Join(causes, ", ")+": "+all[i].text))
+		lines = append(lines, escape.Text(strings.Join(causes, ", ")+": "+text))
 	}
 	return lines
 }
 
-// causeWidth is how wide a cause is in lines below the table, at most.
+// causeWidth is the most columns of a cause in the lines below the table.
 const causeWidth = 25
 
-// shownCause is how lines below the table name a loss: by its reason or, where the kernel has none,
+// shownCause names a loss in the lines below the table: by its reason or, if the kernel gives none,
 // by its function.
 func shownCause(l drops.Loss) string {
 	if l.Reason == "NOT_SPECIFIED" && l.Where != "" {
@@ -188,7 +189,7 @@ func shownCause(l drops.Loss) string {
 	return frame.Shorten(l.Reason, causeWidth)
 }
 
-// adviceIndex returns which advice is for a loss; -1 = none is.
+// adviceIndex returns the row of advice for a loss; -1 = there is none.
 func adviceIndex(l drops.Loss) int {
 	return slices.IndexFunc(advice, func(a adviceRow) bool {
 		ok, _ := path.Match(a.where, l.Where)
@@ -196,8 +197,7 @@ func adviceIndex(l drops.Loss) int {
 	})
 }
 
-// adviceOf returns what to do about a loss, with the names of its interfaces; "" = nothing is
-// known.
+// adviceOf returns the advice for a loss, with the names of its interfaces; "" = there is none.
 func adviceOf(l drops.Loss, iface string, untraced bool) string {
 	i := adviceIndex(l)
 	if i < 0 {

@@ -8,10 +8,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/drops"
 )
 
-// An ExplainedLoss is a loss with who has caused it, as far as that is known, and what to do.
+// An ExplainedLoss is a loss with its culprits, if the kernel's counters show them, and advice.
 type ExplainedLoss struct {
 	drops.LossRate
-	Evidence []drops.Evidence `json:"evidence,omitempty"` // the culprit of most packets first
+	Evidence []drops.Evidence `json:"evidence,omitempty"` // ordered by packets
 	Advice   string           `json:"advice,omitempty"`
 }
 
@@ -30,29 +30,28 @@ func lossRates(all []ExplainedLoss) (losses []drops.LossRate) {
 	return losses
 }
 
-// withoutRule returns the losses that no rule of a firewall explains: advice is for these.
+// withoutRule returns the losses that no rule of a firewall explains: only these get advice.
 func (r *DropsReport) withoutRule() []drops.LossRate {
-	all := slices.Clone(r.Losses)
-	all = slices.DeleteFunc(all, func(l ExplainedLoss) bool {
+	all := slices.DeleteFunc(slices.Clone(r.Losses), func(l ExplainedLoss) bool {
 		byConntrack := l.Reason == "NETFILTER_DROP" && r.Conntrack.Drop >= l.Packets
 		return byConntrack || slices.ContainsFunc(l.Evidence, func(e drops.Evidence) bool { return e.Rule != "" })
 	})
 	return slices.Concat(lossRates(all), r.Listeners, r.Unclear)
 }
 
-// maxUnnumbered is how many culprits of a cause without a counter have a line: there may be one for
-// each interface.
+// maxUnnumbered bounds the lines about culprits of one cause that have no counter, because there
+// may be a culprit for each interface.
 const maxUnnumbered = 3
 
-// Culprits returns a line for each culprit, that of most packets first. What the kernel's counters
-// tell is about all interfaces.
-func (r *DropsReport) Culprits() (lines []string) {
+// culprits returns a line for each culprit, ordered by packets. Numbers of the kernel's counters
+// are those of all interfaces.
+func (r *DropsReport) culprits() (lines []string) {
 	type culprit struct {
-		reason, text string
-		packets      uint64 // 0 = unknown
-		of           uint64 // packets of the loss
-		counted      bool   // by the kernel, for all interfaces
-		apart        bool   // in no total
+		reason, text  string
+		packets       uint64 // 0 = unknown
+		loss          uint64 // packets of the losses that it may have caused
+		allInterfaces bool   // the kernel has counted packets for all interfaces
+		outsideTotal  bool
 	}
 	var all []culprit
 	add := func(c culprit) {
@@ -61,18 +60,18 @@ func (r *DropsReport) Culprits() (lines []string) {
 			all = append(all, c)
 			return
 		}
-		all[i].of += c.of
+		all[i].loss += c.loss
 	}
 	for _, l := range r.Losses {
 		for _, e := range l.Evidence {
-			add(culprit{shownCause(l.Loss), e.Text, e.Packets, l.Packets, e.Counter != "" && !e.IsOwn, false})
+			add(culprit{reason: shownCause(l.Loss), text: e.Text, packets: e.Packets, loss: l.Packets, allInterfaces: e.Counter != "" && !e.IsOwn})
 		}
 	}
 	for _, l := range r.Listeners {
-		add(culprit{l.Reason, l.Where, l.Packets, l.Packets, true, true})
+		add(culprit{reason: l.Reason, text: l.Where, packets: l.Packets, loss: l.Packets, allInterfaces: true, outsideTotal: true})
 	}
 	slices.SortStableFunc(all, func(a, b culprit) int {
-		return cmp.Compare(cmp.Or(b.packets, b.of), cmp.Or(a.packets, a.of))
+		return cmp.Compare(cmp.Or(b.packets, b.loss), cmp.Or(a.packets, a.loss))
 	})
 	unnumbered := make(map[string]int)
 	for _, c := range all {
@@ -84,11 +83,11 @@ func (r *DropsReport) Culprits() (lines []string) {
 		who := c.reason
 		if c.packets > 0 {
 			who += fmt.Sprint(" ", c.packets)
-			if c.counted && r.Interface != "" {
+			if c.allInterfaces && r.Interface != "" {
 				who += ", all interfaces"
 			}
 		}
-		if c.apart {
+		if c.outsideTotal {
 			who = outsideTotal + who
 		}
 		lines = append(lines, who+": "+c.text)

@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// A FlowLoss has the packets of a flow that were lost for a reason. The flow lost at least these
-// since the beginning, and at most those of the error in addition.
+// A FlowLoss has the packets of a flow that were lost for a reason. The counts since the beginning
+// are lower bounds. With ErrorPackets and ErrorBytes added, they are upper bounds.
 type FlowLoss struct {
 	Stage  drops.Stage `json:"stage"`
 	Reason string      `json:"reason"`
@@ -21,7 +21,7 @@ type FlowLoss struct {
 	ErrorBytes   uint64 `json:"error_bytes"`
 }
 
-// A StageRate is what a stage has lost that is in no FlowLoss of the report.
+// A StageRate has the losses of a stage that are in no FlowLoss of the report.
 type StageRate struct {
 	Stage drops.Stage `json:"stage"`
 	meter.Rate
@@ -48,29 +48,27 @@ func (r *DropsReport) addFlows(i dropsInterval, n int) {
 }
 
 // flowTable has a row for each flow, and one for the other losses of each stage: together they are
-// the total. There is a column for the bounds if they differ.
+// the total. It has the column AT MOST if the bounds of a flow differ.
 func (r *DropsReport) flowTable(w io.Writer) {
 	if r.Overflow == nil {
 		return
 	}
 	bounded := slices.ContainsFunc(r.Flows, func(f FlowLoss) bool { return f.ErrorPackets > 0 })
-	numbers := func(reason, packets, most, perSecond string) []string {
-		if !bounded {
-			return []string{reason, packets, perSecond}
-		}
-		return []string{reason, packets, most, perSecond}
-	}
+	isShown := []bool{true, true, true, true, true, true, bounded, true}
 	t := frame.Table{Left: 4, Addresses: []int{2, 3}}
-	t.Add(append([]string{"STAGE", "FLOW", "FROM", "TO"}, numbers("REASON", "PACKETS", "AT MOST", "PACKETS/S")...)...)
-	flows := r.Flows
+	t.Add(shownCells(isShown, "STAGE", "FLOW", "FROM", "TO", "REASON", "PACKETS", "AT MOST", "PACKETS/S")...)
+	add := func(stage drops.Stage, flow, from, to, reason string, rate meter.Rate, most string) {
+		t.AddLost(rate.Packets > 0, shownCells(isShown, string(stage), flow, from, to, reason,
+			fmt.Sprint(rate.Packets), most, frame.Scaled(rate.PacketsPerSecond))...)
+	}
 	for _, other := range r.Other {
-		for len(flows) > 0 && flows[0].Stage == other.Stage {
-			f := &flows[0]
-			flows = flows[1:]
-			t.AddLost(f.Packets > 0, slices.Concat([]string{string(f.Stage), f.Protocol}, f.ends(), numbers(f.Reason, fmt.Sprint(f.Packets),
-				frame.Scaled(float64(f.Packets)+float64(f.ErrorPackets)), frame.Scaled(f.PacketsPerSecond)))...)
+		for _, f := range r.Flows {
+			if f.Stage == other.Stage {
+				from, to := f.ends()
+				add(f.Stage, f.Protocol, from, to, f.Reason, f.Rate, frame.Scaled(float64(f.Packets)+float64(f.ErrorPackets)))
+			}
 		}
-		t.AddLost(other.Packets > 0, append([]string{string(other.Stage), "other", "", ""}, numbers("", fmt.Sprint(other.Packets), "", frame.Scaled(other.PacketsPerSecond))...)...)
+		add(other.Stage, "other", "", "", "", other.Rate, "")
 	}
 	t.Write(w)
 	r.Overflow.Write(w)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
@@ -13,7 +14,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
 
-// Retransmits is what TCP has sent again, in segments.
+// Retransmits counts the segments that TCP has sent again.
 type Retransmits struct {
 	Packets          uint64           `json:"packets"`
 	PacketsPerSecond float64          `json:"packets_per_s"`
@@ -40,16 +41,16 @@ func newRetransmits(o *DropsOptions, i dropsInterval) *Retransmits {
 	}
 }
 
-// write prints a line, or several if there are many causes. iface is the interface that is asked
-// about, "" for the whole machine.
-func (r *Retransmits) write(w io.Writer, iface string, others *namespaces) {
+// write prints a line, or several if there are many causes: "retransmitted 9: 5 lost here, drop at
+// eth0; 4 not lost at eth0". iface is the interface of -i, "" for the whole machine.
+func (r *Retransmits) write(w io.Writer, iface string, numbered *namespaces) {
 	if r == nil {
 		return
 	}
 	total := uint64(0)
 	packets := make(map[string]uint64)
 	for _, l := range r.LostHere {
-		packets[placeOf(l.Loss, iface, others)] += l.Packets
+		packets[placeOf(l.Loss, iface, numbered)] += l.Packets
 		total += l.Packets
 	}
 	causes := slices.SortedFunc(maps.Keys(packets), func(a, b string) int { return cmp.Or(cmp.Compare(packets[b], packets[a]), cmp.Compare(a, b)) })
@@ -85,8 +86,8 @@ func separated(parts []string) []string {
 	return parts
 }
 
-// placeOf names a loss by its reason and where that was.
-func placeOf(l drops.Loss, iface string, others *namespaces) string {
+// placeOf names a loss by its reason and device.
+func placeOf(l drops.Loss, iface string, numbered *namespaces) string {
 	name, at := l.Reason, cmp.Or(l.Device, iface)
 	switch {
 	case l.Stage == drops.XDP:
@@ -98,26 +99,33 @@ func placeOf(l drops.Loss, iface string, others *namespaces) string {
 		return name
 	}
 	if l.Netns != 0 {
-		at += fmt.Sprint("@", others.number(l.Netns))
+		at += fmt.Sprint("@", numbered.number(l.Netns))
 	}
 	return name + " at " + at
 }
 
-// writeWrapped prints words and what follows them, in lines that are not too long: the first line
-// begins with the words, and each other one is indented.
-func writeWrapped(w io.Writer, words string, parts []string) {
-	text := words
-	for _, part := range parts {
-		if len(text)+1+len(part) > frame.MaxColumns && text != " " {
-			frame.PageOf(w).Line("%s", text)
-			text = " "
-		}
-		text += " " + part
+// writeWrapped prints a title and parts of a sentence in lines of at most frame.MaxColumns.
+func writeWrapped(w io.Writer, title string, parts []string) {
+	for _, line := range wrap(title, parts, frame.MaxColumns, 2) {
+		frame.PageOf(w).Line("%s", line)
 	}
-	frame.PageOf(w).Line("%s", text)
 }
 
-// countRetransmits adds the metric of what TCP has sent again.
+// wrap divides a title and the words or parts after it into lines of at most this many columns. The
+// lines after the first are indented.
+func wrap(title string, parts []string, columns, indent int) (lines []string) {
+	line, begin := title, strings.Repeat(" ", indent-1)
+	for _, part := range parts {
+		if len(line)+1+len(part) > columns && line != begin {
+			lines = append(lines, line)
+			line = begin
+		}
+		line += " " + part
+	}
+	return append(lines, line)
+}
+
+// countRetransmits adds the metric of segments that TCP has sent again.
 func countRetransmits(set *metrics.Set[drops.Counts]) {
 	set.Count("xdpcap_drops_retransmitted_packets_total", "Segments that TCP sent again, by whether they had been lost here, elsewhere, or that is unknown, and why.",
 		[]string{"lost", "stage", "reason", "where", "device", "netns"},

@@ -13,43 +13,44 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// A Way has the packets that the filter takes, on their way from the card to a socket.
+// A Way counts the packets that match the filter at each stage from the card to a socket.
 type Way struct {
 	Stages []WayStage `json:"stages"`
-	Notes  []string   `json:"notes,omitempty"` // what is not counted, and why
+	Notes  []string   `json:"notes,omitempty"` // why stages are not counted
 }
 
-// A WayStage is a stage on the way. Without a key, a rate is not counted.
+// A WayStage is a stage on the way. A rate that is not counted is nil.
 type WayStage struct {
 	Stage     drops.Stage      `json:"stage"`
 	Came      *meter.Rate      `json:"came,omitempty"`
 	Lost      *meter.Rate      `json:"lost,omitempty"`
 	Elsewhere *meter.Rate      `json:"elsewhere,omitempty"` // neither lost nor at the next stage
-	Losses    []drops.LossRate `json:"losses,omitempty"`    // of lost, by packets
+	Losses    []drops.LossRate `json:"losses,omitempty"`    // the reasons of lost, by packets
 }
 
 func newWay(i dropsInterval) *Way {
 	if i.Now.Way == nil {
 		return nil
 	}
+	rate := func(before, now *meter.Tally) *meter.Rate {
+		if now == nil {
+			return nil
+		}
+		if before == nil {
+			before = new(meter.Tally)
+		}
+		r := meter.NewRate(*before, *now, i.Took)
+		return &r
+	}
+	was := make(map[drops.Stage]drops.Stop)
+	if i.Before.Way != nil {
+		for _, stop := range i.Before.Way.Stops {
+			was[stop.Stage] = stop
+		}
+	}
 	w := &Way{Notes: i.Now.Way.Notes}
 	for _, now := range i.Now.Way.Stops {
-		var before drops.Stop
-		if i.Before.Way != nil {
-			if n := slices.IndexFunc(i.Before.Way.Stops, func(s drops.Stop) bool { return s.Stage == now.Stage }); n >= 0 {
-				before = i.Before.Way.Stops[n]
-			}
-		}
-		rate := func(before, now *meter.Tally) *meter.Rate {
-			if now == nil {
-				return nil
-			}
-			if before == nil {
-				before = new(meter.Tally)
-			}
-			r := meter.NewRate(*before, *now, i.Took)
-			return &r
-		}
+		before := was[now.Stage]
 		s := WayStage{Stage: now.Stage, Came: rate(before.Came, now.Came), Elsewhere: rate(before.Elsewhere, now.Elsewhere)}
 		if now.Losses != nil {
 			lostBefore, lost := before.Lost(), now.Lost()
@@ -64,7 +65,7 @@ func newWay(i dropsInterval) *Way {
 	return w
 }
 
-// write draws the way, with what each stage lost below it:
+// write draws the way, with the losses of each stage below it:
 //
 //	card -- 40/s --> stack -- 0/s --> socket
 //	                 40/s lost        0/s lost
@@ -75,15 +76,11 @@ func (w *Way) write(out io.Writer) {
 	}
 	lines := []string{""}
 	for n, s := range w.Stages {
-		cell := s.cell()
+		below := s.linesBelow()
 		width := 0
-		for _, text := range cell {
-			width = max(width, utf8.RuneCountInString(text)+2)
+		for _, text := range below {
+			width = max(width, utf8.RuneCountInString(text)+len("  "))
 		}
-		for len(lines) < 1+len(cell) {
-			lines = append(lines, "")
-		}
-		at := utf8.RuneCountInString(lines[0])
 		head := string(s.Stage)
 		if n+1 < len(w.Stages) {
 			arrow := fmt.Sprintf(" -- %s --> ", perSecond(w.Stages[n+1].Came))
@@ -92,8 +89,12 @@ func (w *Way) write(out io.Writer) {
 			}
 			head += arrow
 		}
-		for i, text := range append([]string{head}, cell...) {
-			lines[i] += strings.Repeat(" ", max(at-utf8.RuneCountInString(lines[i]), 0)) + text
+		column := utf8.RuneCountInString(lines[0])
+		for i, text := range append([]string{head}, below...) {
+			if i == len(lines) {
+				lines = append(lines, "")
+			}
+			lines[i] += strings.Repeat(" ", max(column-utf8.RuneCountInString(lines[i]), 0)) + text
 		}
 	}
 	for _, line := range append(lines, "") {
@@ -104,11 +105,11 @@ func (w *Way) write(out io.Writer) {
 	}
 }
 
-// wayReasonWidth lets the picture fit into 80 columns.
+// wayReasonWidth is the most columns of a reason, so that the picture fits into 80 columns.
 const wayReasonWidth = 19
 
-// cell is what the picture has below a stage.
-func (s *WayStage) cell() (lines []string) {
+// linesBelow are the lines of the picture below a stage.
+func (s *WayStage) linesBelow() (lines []string) {
 	switch {
 	case s.Lost == nil:
 		lines = append(lines, "? lost")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
@@ -16,25 +17,47 @@ type Options struct {
 	Process *frame.Process
 	Flags   *pflag.FlagSet // all of the command
 
-	// What a command sets before newCommand.
-	OfMachine  bool   // without -i, everything of this machine is counted together
-	NoPerCPU   bool   // there is no --per-cpu
-	untraced   string // what answers the command's question where the kernel refuses tracing: frame.Untraced
+	// A command sets these before newCommand.
+	ofMachine  bool   // without -i, the packets of the whole machine are counted together
+	noPerCPU   bool   // there is no --per-cpu
+	firstWords string // the words of the first message before the counter; "" = listening on
+
+	// A command sets these before run.
 	tracesOnly bool   // with a pattern, only interfaces that run a program are counted
-	Begins     string // the first words of the first message, before what is counted; "" = listening on
+	untraced   string // another way to the same answer, if the kernel refuses to trace: frame.Untraced
 
 	Interfaces frame.Interfaces
-	Program    string // "" = any, or all programs
+	Program    string // name or id; "" = any, or all programs
 	interval   time.Duration
 	count      uint64        // intervals; 0 = until a signal
 	Duration   time.Duration // 0 = until a signal
 	JSON       bool
 	listen     string // address of the metrics, "" = none
-	PerCPU     bool
+	perCPU     bool
 	quiet      bool
 	color      string
 	Verbose    frame.Count
 	keep       bool // --no-sandbox
+}
+
+// A flagGroup has flags that only one counter command has, below a title in its help.
+type flagGroup struct {
+	Title string
+	Flags []frame.Flag
+}
+
+// newCommand completes a counter command, which has its texts and RunE: it adds the command's own
+// flags, then the common ones.
+func newCommand(o *Options, cmd *cobra.Command, own ...flagGroup) *cobra.Command {
+	o.Flags = cmd.Flags()
+	own = append(own,
+		flagGroup{"When", o.timeFlags()},
+		flagGroup{"Output", o.outputFlags()},
+		flagGroup{"Privileges", []frame.Flag{frame.NoSandboxFlag(&o.keep)}})
+	for _, g := range own {
+		frame.AddFlags(cmd, g.Title, g.Flags...)
+	}
+	return cmd
 }
 
 // minInterval bounds the load that reading the counters causes.
@@ -52,28 +75,30 @@ func (o *Options) outputFlags() []frame.Flag {
 	flags := []frame.Flag{
 		{Name: "json", Value: &o.JSON, Help: "print the report as JSON: one object per interval and line"},
 		frame.ListenFlag(&o.listen),
-		{Name: "per-cpu", Value: &o.PerCPU, Help: "count each CPU by itself"},
+		{Name: "per-cpu", Value: &o.perCPU, Help: "count each CPU by itself"},
 		frame.ColorFlag(&o.color),
 		{Name: "quiet", Letter: "q", Value: &o.quiet, Help: "print only the totals, at the end"},
 		{Name: "verbose", Letter: "v", Value: &o.Verbose, Help: "print more about errors"},
 	}
-	if o.NoPerCPU {
-		flags = slices.Delete(flags, 2, 3)
+	if o.noPerCPU {
+		flags = slices.DeleteFunc(flags, func(f frame.Flag) bool { return f.Name == "per-cpu" })
 	}
 	return flags
 }
 
 // interfaceFlag is the flag for the interfaces that a command counts on.
 func (o *Options) interfaceFlag(usage string) frame.Flag {
-	return frame.Flag{Name: "interface", Letter: "i", Value: (*[]string)(&o.Interfaces), Help: usage + "; repeat it for several"}
+	return frame.Flag{Name: "interface", Letter: "i", Value: (*[]string)(&o.Interfaces),
+		Complete: o.Process.CompleteInterface, Help: usage + "; repeat it for several"}
 }
 
 // programFlag is --program of a command that traces one.
 func (o *Options) programFlag() frame.Flag {
-	return frame.Flag{Name: "program", Value: &o.Program,
+	return frame.Flag{Name: "program", Value: &o.Program, Complete: o.Process.CompleteProgram,
 		Help: "where several programs run, trace this one: `NAME` or id; also the id of one in a devmap or cpumap"}
 }
 
+// check finds mistakes in the flags that all counter commands have.
 func (o *Options) check() error {
 	if err := o.checkPod(); err != nil {
 		return err
@@ -94,15 +119,14 @@ func (o *Options) check() error {
 }
 
 // checkInterfaces refuses a command without -i, unless it exports its counters: then it counts on
-// all interfaces, as with a pattern on those that match. Flags that choose a program, or that drop
-// packets, need a named interface; given has those of the command's own that were given, such as
-// "--action drop".
+// all interfaces. --program needs a named interface, and so do the flags in given, which are the
+// command's own: "--action drop".
 func (o *Options) checkInterfaces(given ...string) error {
 	if err := o.Interfaces.Check(); err != nil {
 		return err
 	}
 	switch {
-	case len(o.Interfaces) > 0 && !o.Interfaces.Follow():
+	case len(o.Interfaces) > 0 && !o.Interfaces.Follow(): // all are named
 	case len(o.Interfaces) == 0 && o.listen == "":
 		return o.Process.WhichInterface(", or -i any")
 	case o.Program != "":
@@ -115,7 +139,7 @@ func (o *Options) checkInterfaces(given ...string) error {
 
 // checkPod refuses --pod without -i for a command that then counts for the whole machine.
 func (o *Options) checkPod() error {
-	if !o.OfMachine || len(o.Interfaces) > 0 || !o.Flags.Changed("pod") {
+	if !o.ofMachine || len(o.Interfaces) > 0 || !o.Flags.Changed("pod") {
 		return nil
 	}
 	return errors.New("--pod without -i would count for the whole machine: add -i " + frame.SomeInterface() + "; " + o.Process.ListInterfaces() + " lists the pod's")

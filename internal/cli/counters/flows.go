@@ -19,7 +19,6 @@ type Flow struct {
 	DestinationPort uint16 `json:"destination_port"`
 }
 
-// NewFlow is a flow with the keys of JSON objects.
 func NewFlow(f meter.Flow) Flow {
 	return Flow{
 		Family:          f.Class.Family(),
@@ -31,9 +30,8 @@ func NewFlow(f meter.Flow) Flow {
 	}
 }
 
-// FlowOverflow is what the kernel's tables of flows could not keep: flows that had to make room for
-// others, with their packets until then. A flow that is in no table had at most MostPackets and
-// MostBytes.
+// FlowOverflow counts the flows that were evicted from the kernel's tables, with their packets
+// until then. MostPackets and MostBytes are the upper bounds of a flow that is in no table.
 type FlowOverflow struct {
 	Flows uint64 `json:"flows"`
 	meter.Rate
@@ -41,7 +39,6 @@ type FlowOverflow struct {
 	MostBytes   uint64 `json:"most_bytes"`
 }
 
-// newFlowOverflow compares what the tables could not keep before and at the end of an interval.
 func newFlowOverflow(i meter.Interval[meter.FlowCounts]) *FlowOverflow {
 	now := i.Now.Overflow
 	return &FlowOverflow{
@@ -52,7 +49,7 @@ func newFlowOverflow(i meter.Interval[meter.FlowCounts]) *FlowOverflow {
 	}
 }
 
-// Write prints it after a table of flows, unless all flows had room.
+// Write prints lines below a table of flows, unless no flow was evicted.
 func (o *FlowOverflow) Write(w io.Writer) {
 	if o.Flows > 0 {
 		fmt.Fprintf(w, "%d flows with %d packets, %d bytes made room for others\n", o.Flows, o.Packets, o.Bytes)
@@ -60,8 +57,18 @@ func (o *FlowOverflow) Write(w io.Writer) {
 	}
 }
 
-// ends are the two addresses of a flow, as cells of a table.
-func (f *Flow) ends() []string {
+// shownCells omits the cells of columns that are not shown.
+func shownCells(isShown []bool, cells ...string) (shown []string) {
+	for i, cell := range cells {
+		if isShown[i] {
+			shown = append(shown, cell)
+		}
+	}
+	return shown
+}
+
+// ends are the two addresses of a flow, as cells of a table, which shortens them.
+func (f *Flow) ends() (from, to string) {
 	const whole = math.MaxInt
-	return []string{frame.Endpoint(f.Source, f.SourcePort, whole), frame.Endpoint(f.Destination, f.DestinationPort, whole)}
+	return frame.Endpoint(f.Source, f.SourcePort, whole), frame.Endpoint(f.Destination, f.DestinationPort, whole)
 }

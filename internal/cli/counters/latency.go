@@ -15,8 +15,8 @@ type LatencyOptions struct {
 	Options
 	kernelStats bool
 
-	cost     *meter.ProbeCost // nil = it could not be measured
-	costRead bool
+	cost         *meter.ProbeCost // of the probes; nil = it could not be measured
+	costMeasured bool             // or tried
 }
 
 const latencyHelp = `latency shows how long the XDP program of an interface runs, per verdict, as percentiles and a
@@ -37,14 +37,14 @@ const latencyExamples = `  xdpcap latency -i eth0                        the pro
 
 // NewLatency returns the command.
 func NewLatency(p *frame.Process) *cobra.Command {
-	var o LatencyOptions
-	return newCommand(p, &o.Options, &cobra.Command{
+	o := LatencyOptions{Options: Options{Process: p}}
+	return newCommand(&o.Options, &cobra.Command{
 		Use:     "latency -i interface [flags]",
 		Short:   "Measure how long the XDP program runs, per verdict",
 		Long:    latencyHelp,
 		Example: latencyExamples,
 		Args:    frame.NoArguments,
-		RunE:    func(*cobra.Command, []string) error { return runLatency(&o) },
+		RunE:    func(*cobra.Command, []string) error { return o.run() },
 	}, flagGroup{Title: "Where", Flags: o.whereFlags()}, flagGroup{Title: "How it measures", Flags: o.methodFlags()})
 }
 
@@ -58,7 +58,7 @@ func (o *LatencyOptions) methodFlags() []frame.Flag {
 	}
 }
 
-// checkLatency finds mistakes in the flags before anything is touched.
+// checkLatency finds mistakes in the flags before a program is attached.
 func (o *LatencyOptions) checkLatency() error {
 	o.tracesOnly, o.untraced = true, frame.HowLong
 	if err := o.checkInterfaces(); err != nil {
@@ -67,27 +67,24 @@ func (o *LatencyOptions) checkLatency() error {
 	if o.Program != "" && o.kernelStats {
 		return errors.New("--program: --kernel-stats counts a dispatcher as a whole: use one of them")
 	}
-	if o.PerCPU && o.kernelStats {
+	if o.perCPU && o.kernelStats {
 		return errors.New("--per-cpu: --kernel-stats has only the sum of all CPUs: use one of them")
 	}
 	return nil
 }
 
-func runLatency(o *LatencyOptions) error {
+func (o *LatencyOptions) run() error {
 	if err := o.checkLatency(); err != nil {
 		return err
 	}
+	open := o.openTraced
 	if o.kernelStats {
-		return run(&o.Options, frame.Guard{}, func(iface string) (*Counter[meter.RuntimeCounts], error) {
-			return openRuntime(o, iface)
-		})
+		open = o.openRuntime
 	}
-	return run(&o.Options, frame.Guard{}, func(iface string) (*Counter[meter.LatencyCounts], error) {
-		return openTraced(o, iface)
-	})
+	return run(&o.Options, frame.Guard{}, open)
 }
 
-// Counter is a meter of an interface, as the command prints and exports it. cost is that of its
+// Counter is a meter of an interface, as the command prints and exports it. cost is the cost of its
 // probes; nil = not measured.
 func (o *LatencyOptions) Counter(m *meter.Latency, cost *meter.ProbeCost, iface string) *Counter[meter.LatencyCounts] {
 	return newCounter(m, latencyMetrics(iface), func(i latencyInterval) *LatencyReport { return newLatencyReport(o, m, cost, i) })
@@ -100,19 +97,19 @@ const (
 )
 
 // openTraced measures at the entry and exit of the attached program.
-func openTraced(o *LatencyOptions, iface string) (*Counter[meter.LatencyCounts], error) {
+func (o *LatencyOptions) openTraced(iface string) (AnyCounter, error) {
 	m, err := meter.OpenLatency(iface, o.Program)
 	if err != nil {
 		return nil, err
 	}
-	if !o.costRead {
-		o.costRead = true
+	if !o.costMeasured {
+		o.costMeasured = true
 		o.measureCost()
 	}
 	return o.Counter(m, o.cost, m.Interface().Name), nil
 }
 
-// measureCost measures what the probes cost, which is the same for all interfaces.
+// measureCost measures the cost of the probes, which is the same for all interfaces.
 func (o *LatencyOptions) measureCost() {
 	cost, err := meter.MeasureProbeCost()
 	if err != nil {
@@ -125,7 +122,7 @@ func (o *LatencyOptions) measureCost() {
 }
 
 // openRuntime reads the kernel's own counters.
-func openRuntime(o *LatencyOptions, iface string) (*Counter[meter.RuntimeCounts], error) {
+func (o *LatencyOptions) openRuntime(iface string) (AnyCounter, error) {
 	m, err := meter.OpenRuntime(iface)
 	if err != nil {
 		return nil, err
@@ -136,8 +133,7 @@ func openRuntime(o *LatencyOptions, iface string) (*Counter[meter.RuntimeCounts]
 
 // MeanCounter is a meter of an interface, as the command prints and exports it.
 func MeanCounter(m *meter.Runtime) *Counter[meter.RuntimeCounts] {
-	report := func(i meter.Interval[meter.RuntimeCounts]) *RuntimeReport { return newRuntimeReport(m, i) }
-	return newCounter(m, RuntimeMetrics(m.Interface().Name), report)
+	return newCounter(m, RuntimeMetrics(m.Interface().Name), func(i runtimeInterval) *RuntimeReport { return newRuntimeReport(m, i) })
 }
 
 func latencyMetrics(iface string) metrics.Set[meter.LatencyCounts] {
@@ -153,7 +149,7 @@ func latencyMetrics(iface string) metrics.Set[meter.LatencyCounts] {
 	return set
 }
 
-// RuntimeMetrics are what --kernel-stats exports.
+// RuntimeMetrics are the metrics of --kernel-stats.
 func RuntimeMetrics(iface string) metrics.Set[meter.RuntimeCounts] {
 	set := metrics.Set[meter.RuntimeCounts]{Labels: map[string]string{"interface": iface}}
 	set.Sum("xdpcap_program_runs_total", "Runs of the XDP program, by the kernel's counters.",

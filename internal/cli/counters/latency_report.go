@@ -11,11 +11,13 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-type latencyInterval = meter.Interval[meter.LatencyCounts]
+type (
+	latencyInterval = meter.Interval[meter.LatencyCounts]
+	runtimeInterval = meter.Interval[meter.RuntimeCounts]
+)
 
-// LatencyReport is what latency prints: as a table, or with --json as this object. Times are in
-// nanoseconds, which is how JSON shows a time.Duration, and since the start, but for those of the
-// interval.
+// LatencyReport is printed by latency: as a table, or with --json as this object. Numbers are since
+// the start, except those of an interval. JSON has each time.Duration in nanoseconds.
 type LatencyReport struct {
 	IntervalKeys
 	Interface string              `json:"interface"`
@@ -23,7 +25,7 @@ type LatencyReport struct {
 	ProgramID uint32              `json:"program_id"`
 	Method    string              `json:"method"`                    // "fentry-fexit"
 	Added     *time.Duration      `json:"probes_add_ns,omitempty"`   // per packet
-	Floor     *time.Duration      `json:"probes_floor_ns,omitempty"` // measured for a program that does nothing
+	Floor     *time.Duration      `json:"probes_floor_ns,omitempty"` // the time measured for an empty program
 	Verdicts  map[string]runTimes `json:"verdicts"`                  // by name; only verdicts that occurred
 	Total     runTimes            `json:"total"`
 	CPUs      []cpuRunTimes       `json:"cpus,omitempty"`     // with --per-cpu; only CPUs that ran the program
@@ -31,10 +33,10 @@ type LatencyReport struct {
 	Lately    []meter.Range       `json:"interval_histogram"` // the same, of the interval alone
 
 	counted *meter.LatencyCounts
-	first   bool // nothing was counted before the interval, which has everything
+	first   bool // no run was counted before the interval
 }
 
-// runTimes are those since the start, and those of the interval alone.
+// runTimes are the run times since the start, and those of the interval alone.
 type runTimes struct {
 	RunTimes
 	Interval RunTimes `json:"interval"`
@@ -84,11 +86,11 @@ func newLatencyReport(o *LatencyOptions, m *meter.Latency, cost *meter.ProbeCost
 	if cost != nil {
 		r.Added, r.Floor = &cost.Added, &cost.Floor
 	}
-	r.count(i, o.PerCPU)
+	r.count(i, o.perCPU)
 	return r
 }
 
-// count fills in the interval and what was measured.
+// count sets the fields about the interval and the run times.
 func (r *LatencyReport) count(i latencyInterval, perCPU bool) {
 	lately := i.Now.Since(&i.Before)
 	times := func(all, lately *meter.Histogram) runTimes {
@@ -127,7 +129,7 @@ func nonEmpty(h *meter.Histogram) []meter.Range {
 	return ranges
 }
 
-// jsonSteps is how many ranges JSON has in each power of two.
+// jsonSteps is the number of ranges in each power of two, in JSON.
 const jsonSteps = 4
 
 // WriteTable prints the report as tables. All times have the same unit.
@@ -157,7 +159,8 @@ func (r *LatencyReport) WriteTable(w io.Writer) {
 	r.draw(frame.PageOf(w), unit)
 }
 
-// addVerdicts adds a line for each verdict that occurred, and one for all.
+// addVerdicts adds a line for each verdict that occurred, and one for all. of chooses the run times
+// since the start or those of the interval.
 func (r *LatencyReport) addVerdicts(t *frame.Table, unit timeUnit, of func(runTimes) RunTimes) {
 	for v := range (meter.LatencyCounts{}).Verdicts {
 		name := verdictName(v)
@@ -173,7 +176,7 @@ func timesTitles(of string) []string {
 	return []string{of, "RUNS", "RUNS/S", "MIN", "P50", "P90", "P99", "P99.9", "MAX", "MEAN"}
 }
 
-// cells are a line of a table.
+// cells are a line of a table, for timesTitles.
 func (u timeUnit) cells(of string, rt RunTimes) []string {
 	cells := []string{of, fmt.Sprint(rt.Runs), frame.Scaled(rt.Rate)}
 	for _, d := range []time.Duration{rt.Min, rt.P50, rt.P90, rt.P99, rt.P999, rt.Max, rt.Mean} {
@@ -190,7 +193,7 @@ func (u timeUnit) cells(of string, rt RunTimes) []string {
 type timeUnit struct {
 	name   string
 	one    time.Duration
-	digits int // that a nanosecond needs
+	digits int // after the decimal point, for a nanosecond
 }
 
 // unitFor returns the unit for times up to the longest.
@@ -216,7 +219,7 @@ func (u timeUnit) text(d time.Duration) string {
 
 const (
 	mostRanges = 20 // lines of a histogram, so that it fits onto a terminal with the table above it
-	mostBar    = 50
+	mostBar    = 50 // columns
 )
 
 // draw draws a histogram for each verdict, beside each other. All bars have the same scale.
@@ -241,9 +244,10 @@ func (r *LatencyReport) draw(p *frame.Page, unit timeUnit) {
 		}
 		columns = append(columns, column)
 	}
-	// The widest cells are a time of seven columns, and this number or the name of a verdict.
+	// A time has at most 7 columns, a number as many as the largest or as a verdict's name, and
+	// there are 2 between columns.
 	number := max(len(fmt.Sprint(most)), len("redirect"))
-	room := cmp.Or(p.Columns, frame.MaxColumns) - 2*9 - len(columns)*(number+4)
+	room := cmp.Or(p.Columns, frame.MaxColumns) - 2*(7+2) - len(columns)*(number+2+2)
 	bar := max(0, min(mostBar, room/len(columns)))
 	t := frame.Table{}
 	t.Add(titles...)
@@ -257,7 +261,7 @@ func (r *LatencyReport) draw(p *frame.Page, unit timeUnit) {
 	t.Write(p)
 }
 
-// RuntimeReport is what latency --kernel-stats prints: as a table, or with --json as this object.
+// RuntimeReport is printed by latency --kernel-stats: as a table, or with --json as this object.
 type RuntimeReport struct {
 	IntervalKeys
 	Interface    string        `json:"interface"`
@@ -271,7 +275,7 @@ type RuntimeReport struct {
 	IntervalMean time.Duration `json:"interval_mean_ns"` // in the interval; 0 if no run
 }
 
-func newRuntimeReport(m *meter.Runtime, i meter.Interval[meter.RuntimeCounts]) *RuntimeReport {
+func newRuntimeReport(m *meter.Runtime, i runtimeInterval) *RuntimeReport {
 	return &RuntimeReport{
 		IntervalKeys: newIntervalKeys(i),
 		Interface:    m.Interface().Name,

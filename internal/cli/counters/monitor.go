@@ -39,9 +39,8 @@ const monitorExamples = `  xdpcap monitor                                all eve
 
 // NewMonitor returns the command.
 func NewMonitor(p *frame.Process) *cobra.Command {
-	var o MonitorOptions
-	o.OfMachine = true
-	cmd := newCommand(p, &o.Options, &cobra.Command{
+	o := MonitorOptions{Options: Options{Process: p, ofMachine: true}}
+	cmd := newCommand(&o.Options, &cobra.Command{
 		Use:     "monitor [flags]",
 		Short:   "Count the events of the kernel's xdp tracepoints",
 		Long:    monitorHelp,
@@ -49,9 +48,9 @@ func NewMonitor(p *frame.Process) *cobra.Command {
 		Args:    o.record.arguments,
 		RunE: func(*cobra.Command, []string) error {
 			if o.record.given {
-				return runRecord(&o)
+				return o.runRecord()
 			}
-			return runMonitor(&o)
+			return o.run()
 		},
 	}, flagGroup{Title: "Which events", Flags: o.eventFlags()})
 	o.Flags.Lookup("verbose").Usage = "name the tracepoints that are not counted, and why; print more about errors"
@@ -61,15 +60,15 @@ func NewMonitor(p *frame.Process) *cobra.Command {
 func (o *MonitorOptions) eventFlags() []frame.Flag {
 	return []frame.Flag{
 		o.interfaceFlag("only events of this `interface`"),
-		{Name: "program", Value: &o.Program, Help: "only events of this XDP program, by `name or id`"},
+		{Name: "program", Value: &o.Program, Complete: o.Process.CompleteProgram, Help: "only events of this XDP program, by `name or id`"},
 		{Name: "redirects", Value: &o.redirects, Help: "also count successful redirects; this costs time for every packet"},
 		{Name: "record", Value: &o.record, Bare: noLimit, Help: "print single events, one per line; with a number, end after `N` of them"},
 	}
 }
 
-func runMonitor(o *MonitorOptions) error {
-	return run(&o.Options, frame.Guard{}, func(iface string) (*Counter[meter.EventCounts], error) {
-		m, err := openMonitor(o, iface)
+func (o *MonitorOptions) run() error {
+	return run(&o.Options, frame.Guard{}, func(iface string) (AnyCounter, error) {
+		m, err := o.open(iface)
 		if err != nil {
 			return nil, err
 		}
@@ -77,15 +76,15 @@ func runMonitor(o *MonitorOptions) error {
 	})
 }
 
-// A monitor is a set of open tracepoints, with the interface to which they are restricted.
+// A monitor has the open tracepoints, restricted to an interface or not.
 type monitor struct {
 	*meter.Tracepoints
 	o     *MonitorOptions
 	iface string // "" = all
 }
 
-// openMonitor opens the tracepoints for the events of one interface, or with "" of all.
-func openMonitor(o *MonitorOptions, iface string) (*monitor, error) {
+// open opens the tracepoints for the events of one interface, or with "" of all.
+func (o *MonitorOptions) open(iface string) (*monitor, error) {
 	m := &monitor{o: o}
 	options := meter.TracepointOptions{Program: o.Program, Redirects: o.redirects, Record: o.record.given}
 	if iface != "" {
@@ -119,12 +118,12 @@ func (m *monitor) String() string {
 	return s
 }
 
-// Metrics are the exported metrics of the events of an interface; "" = of all. They have the
-// labels that tell the cases of an event apart, as in JSON.
+// Metrics are the exported metrics of the events of an interface; "" = of all. Their labels are the
+// keys of an EventCase in JSON.
 func (o *MonitorOptions) Metrics(iface string) metrics.Set[meter.EventCounts] {
 	byCase := []string{"event", "reason", "from", "to", "map_id", "to_cpu"}
 	byMap, byVerdict := []string{"map_id"}, []string{"verdict", "map_id"}
-	if o.PerCPU {
+	if o.perCPU {
 		byCase, byMap, byVerdict = append(byCase, "cpu"), append(byMap, "cpu"), append(byVerdict, "cpu")
 	}
 	set := metrics.Set[meter.EventCounts]{Labels: map[string]string{"interface": iface, "program": o.Program}}
@@ -147,7 +146,7 @@ func (o *MonitorOptions) Metrics(iface string) metrics.Set[meter.EventCounts] {
 	return set
 }
 
-// ofCases sends one value of every case.
+// ofCases returns a function that sends one value of every case.
 func (o *MonitorOptions) ofCases(value func(meter.EventCount) uint64) func(meter.EventCounts, metrics.SendValue) {
 	return func(counts meter.EventCounts, send metrics.SendValue) {
 		o.eachCase(counts, func(c meter.Case, n meter.EventCount, cpu ...string) {
@@ -156,8 +155,8 @@ func (o *MonitorOptions) ofCases(value func(meter.EventCount) uint64) func(meter
 	}
 }
 
-// ofKthreads sends the values of every cpumap's thread. values omits the labels that all of them
-// have.
+// ofKthreads returns a function that sends the values of every cpumap's thread. The labels of the
+// map and the CPU follow those that values gives.
 func (o *MonitorOptions) ofKthreads(values func(meter.EventCount, metrics.SendValue)) func(meter.EventCounts, metrics.SendValue) {
 	return func(counts meter.EventCounts, send metrics.SendValue) {
 		o.eachCase(counts, func(c meter.Case, n meter.EventCount, cpu ...string) {

@@ -52,10 +52,10 @@ func newEventCase(c meter.Case) EventCase {
 	return e
 }
 
-// words begin the last column of the table: they tell the case from other cases of the event.
+// words begin the last column of the table: they distinguish the case from others of the event.
 func (e *EventCase) words(event meter.Event) string {
-	var w []string
-	add := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }
+	var words []string
+	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
 	switch {
 	case event == meter.Redirect:
 		add("Success")
@@ -76,5 +76,5 @@ func (e *EventCase) words(event meter.Event) string {
 	if e.Message != "" {
 		add("%s", e.Message)
 	}
-	return strings.Join(w, " ")
+	return strings.Join(words, " ")
 }

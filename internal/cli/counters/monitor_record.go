@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,15 +17,15 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// A recordLimit is the value of --record: whether it was given, and perhaps how many events to
-// print. The number may also be an argument by itself, because pflag takes an optional value only
-// after an equals sign.
+// A recordLimit is the value of --record, which may be omitted: the number of events to print. The
+// number may also be the argument after the flag, because pflag takes an optional value only after
+// an equals sign.
 type recordLimit struct {
 	given  bool
 	events uint64 // 0 = until a signal
 }
 
-// noLimit is what pflag hands to Set if the flag has no value.
+// noLimit is the text that pflag passes to Set if the flag has no value.
 const noLimit = "all"
 
 func (r *recordLimit) Set(text string) (err error) {
@@ -42,7 +43,7 @@ func (r *recordLimit) String() string { return "" }
 
 func (r *recordLimit) Type() string { return "events" }
 
-// arguments takes the number after --record.
+// arguments parses the number after --record.
 func (r *recordLimit) arguments(cmd *cobra.Command, args []string) error {
 	if !r.given || r.events > 0 || len(args) != 1 {
 		return frame.NoArguments(cmd, args)
@@ -53,12 +54,28 @@ func (r *recordLimit) arguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// runRecord is monitor --record. It prints single events until there were as many as --record says.
-func runRecord(o *MonitorOptions) (err error) {
+// CountingFlags are flags of all counter commands that monitor --record refuses: they are about
+// counters, and it prints single events.
+var CountingFlags = []string{"interval", "count", "per-cpu", "listen", "quiet"}
+
+// runRecord is monitor --record: it prints single events, as many as the flag's number.
+func (o *MonitorOptions) runRecord() (err error) {
 	if len(o.Interfaces) > 1 {
 		return errors.New("--record prints the events of one interface or of all: give one -i or none")
 	}
-	ctx, err := o.beginEvents("--record prints single events")
+	frame.ForgetSettings(o.Flags, CountingFlags...)
+	for _, flag := range CountingFlags {
+		if o.Flags.Changed(flag) {
+			return fmt.Errorf("--record prints single events, and --%s is about counters: use one of them", flag)
+		}
+	}
+	if err := o.checkPod(); err != nil {
+		return err
+	}
+	if err := frame.CheckPrints(); err != nil {
+		return err
+	}
+	ctx, err := o.Process.Begin(frame.Guard{Interfaces: o.Interfaces})
 	if err != nil {
 		return err
 	}
@@ -66,7 +83,7 @@ func runRecord(o *MonitorOptions) (err error) {
 	if len(o.Interfaces) > 0 {
 		iface = o.Interfaces[0]
 	}
-	m, err := openMonitor(o, iface)
+	m, err := o.open(iface)
 	if err != nil {
 		return err
 	}
@@ -75,9 +92,10 @@ func runRecord(o *MonitorOptions) (err error) {
 			err = closing
 		}
 	}()
-	if err := o.enterEvents(m); err != nil {
+	if err := frame.EnterCounters(o.Process, o.keep, false, m.Capabilities()); err != nil {
 		return err
 	}
+	frame.Say(o.Process.Stderr, "listening on %v", m)
 	ctx, cancel := frame.ForDuration(ctx, o.Duration)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { m.Stop() })()
@@ -91,7 +109,7 @@ func runRecord(o *MonitorOptions) (err error) {
 	return err
 }
 
-// record prints that many events; 0 = no limit. It ends earlier when the tracepoints are stopped.
+// record prints this many events; 0 = no limit. It ends earlier when the tracepoints are stopped.
 func (m *monitor) record(w io.Writer, events uint64) error {
 	for n := uint64(0); events == 0 || n < events; n++ {
 		r, err := m.Next()
@@ -123,7 +141,7 @@ type RecordLine struct {
 	Drops    uint64  `json:"drops"`
 	Program  uint32  `json:"program,omitempty"`   // id
 	Index    *uint32 `json:"index,omitempty"`     // of redirects: the target's interface or map entry
-	Verdict  *uint32 `json:"verdict,omitempty"`   // xdp_exception: what the program returned
+	Verdict  *uint32 `json:"verdict,omitempty"`   // xdp_exception: the number that the program returned
 	MemoryID uint32  `json:"memory_id,omitempty"` // mem_*
 	Sched    *bool   `json:"sched,omitempty"`     // cpumap_kthread: the thread slept or yielded its CPU
 }
@@ -152,28 +170,30 @@ func newRecordLine(r meter.Record) RecordLine {
 
 // text is the event as a line.
 func (l *RecordLine) text(event meter.Event) string {
-	s := fmt.Sprintf("%s cpu %d %s", l.Time.Local().Format("15:04:05.000000"), l.CPU, l.Event)
+	var line strings.Builder
+	add := func(format string, args ...any) { fmt.Fprintf(&line, format, args...) }
+	add("%s cpu %d %s", l.Time.Local().Format("15:04:05.000000"), l.CPU, l.Event)
 	if l.ToCPU != nil {
-		s += fmt.Sprintf(" to cpu %d", *l.ToCPU)
+		add(" to cpu %d", *l.ToCPU)
 	}
-	if w := l.words(event); w != "" {
-		s += " " + w
+	if words := l.words(event); words != "" {
+		add(" %s", words)
 	}
 	if l.Index != nil {
-		s += fmt.Sprintf(" to %d", *l.Index)
+		add(" to %d", *l.Index)
 	}
 	if l.Verdict != nil {
-		s += fmt.Sprintf(" verdict %d", *l.Verdict)
+		add(" verdict %d", *l.Verdict)
 	}
 	if l.MemoryID != 0 {
-		s += fmt.Sprintf(" id %d", l.MemoryID)
+		add(" id %d", l.MemoryID)
 	}
 	isBulk := event == meter.DevmapXmit || event == meter.BulkTx || event == meter.CPUMapEnqueue
 	if l.Packets+l.Drops > 1 || l.Drops > 0 && isBulk {
-		s += fmt.Sprintf(" packets %d drops %d", l.Packets, l.Drops)
+		add(" packets %d drops %d", l.Packets, l.Drops)
 	}
 	if l.Program != 0 {
-		s += fmt.Sprintf(" program %d", l.Program)
+		add(" program %d", l.Program)
 	}
-	return frame.Shorten(escape.Text(s), frame.MaxColumns)
+	return frame.Shorten(escape.Text(line.String()), frame.MaxColumns)
 }

@@ -16,16 +16,16 @@ import (
 
 type monitorInterval = meter.Interval[meter.EventCounts]
 
-// MonitorReport is what monitor prints: as a table, or with --json as this object.
+// MonitorReport is printed by monitor: as a table, or with --json as this object.
 type MonitorReport struct {
 	IntervalKeys
 	Interface string       `json:"interface,omitempty"`
 	Program   uint32       `json:"program,omitempty"` // id
 	Events    []eventRates `json:"events"`            // the cases that occurred
-	Missed    uint64       `json:"missed"`            // events that found no room in the table of cases
-	Forgotten uint64       `json:"forgotten"`         // events of cases that made room for others
+	Missed    uint64       `json:"missed"`            // events of cases for which the table had no room
+	Forgotten uint64       `json:"forgotten"`         // events of cases that were evicted from the table
 
-	all []meter.Event // the events that can occur on this kernel
+	all []meter.Event // that can occur on this kernel
 }
 
 // eventRates are the counters of one case.
@@ -55,16 +55,16 @@ func newMonitorReport(m *monitor, i monitorInterval) *MonitorReport {
 		IntervalKeys: newIntervalKeys(i),
 		Interface:    m.iface,
 		Program:      m.Program().ID,
-		Events:       allRates(i, m.o.PerCPU),
+		Events:       allRates(i, m.o.perCPU),
 		Missed:       i.Now.Missed,
 		Forgotten:    i.Now.Forgotten(),
 		all:          m.Events(),
 	}
 }
 
-// allRates returns the rates of all cases since the counters were opened, ordered by event and then
-// by the fields of Case. With perCPU, the rows of the CPUs that had events come before the sum of
-// each case. The list is never nil, which JSON would show as null.
+// allRates returns the rates of all cases since the counters were opened, in the order of
+// compareCases. With perCPU, the rows of the CPUs that had events come before the sum of each case.
+// The list is never nil, which JSON would show as null.
 func allRates(i monitorInterval, perCPU bool) []eventRates {
 	rates := []eventRates{}
 	for _, c := range slices.SortedFunc(maps.Keys(i.Now.Cases), compareCases) {
@@ -119,6 +119,7 @@ func compareCases(a, b meter.Case) int {
 	)
 }
 
+// The format of a line, and the columns of its last cell.
 const (
 	monitorLine  = "%-15s %-9s %12s %12s  %s"
 	extraColumns = frame.MaxColumns - 15 - 1 - 9 - 1 - 12 - 1 - 12 - 2
@@ -146,7 +147,11 @@ func (r *MonitorReport) WriteTable(w io.Writer) {
 			none = append(none, strings.TrimSpace(eventNames[event].table+" "+idleWords[event]))
 		}
 	}
-	writeNone(w, none)
+	if len(none) > 0 {
+		for _, line := range wrap("none yet:", separated(none), 80, len("none yet: ")) {
+			fmt.Fprintln(w, line)
+		}
+	}
 	if r.Missed > 0 {
 		print("missed", "total", "", "", fmt.Sprintf("[%d] too many kinds of events: use -i", r.Missed))
 	}
@@ -155,28 +160,10 @@ func (r *MonitorReport) WriteTable(w io.Writer) {
 	}
 }
 
-// writeNone names events that did not occur, in lines that fit a terminal.
-func writeNone(w io.Writer, names []string) {
-	const indent = "          "
-	line := "none yet: "
-	for i, name := range names {
-		if i < len(names)-1 {
-			name += ","
-		}
-		if len(line)+len(name) > 80 {
-			fmt.Fprintln(w, strings.TrimRight(line, " "))
-			line = indent
-		}
-		line += name + " "
-	}
-	if len(names) > 0 {
-		fmt.Fprintln(w, strings.TrimRight(line, " "))
-	}
-}
-
-// idleWords tell apart two events with the same name in the table.
+// idleWords distinguish two events with the same name in the table.
 var idleWords = map[meter.Event]string{meter.Redirect: "Success", meter.RedirectErr: "Error"}
 
+// where is the cell of the CPU and, of cpumap_enqueue, the CPU that the packets go to: 3:5.
 func (e *eventRates) where() string {
 	where := "total"
 	if e.CPU != nil {
@@ -188,7 +175,7 @@ func (e *eventRates) where() string {
 	return where
 }
 
-// pps is the cell for packets per second. For events without packets it is the rate of the events.
+// pps is the cell for packets per second, or for events without packets the rate of the events.
 func (e *eventRates) pps() string {
 	switch e.event {
 	case meter.MemConnect, meter.MemDisconnect, meter.MemReturnFailed, meter.AttachFailed:
@@ -199,20 +186,20 @@ func (e *eventRates) pps() string {
 
 // extra is the last column: the words of the case, cut if they are too long, then the numbers.
 func (e *eventRates) extra() string {
-	behind := fmt.Sprintf("[%d]", e.Events)
+	numbers := fmt.Sprintf("[%d]", e.Events)
 	if e.event == meter.CPUMapKthread {
-		behind = "sched/s " + plain(e.SchedPerSecond) + " " + behind
+		numbers = "sched/s " + plain(e.SchedPerSecond) + " " + numbers
 	}
 	switch e.event {
 	case meter.DevmapXmit, meter.BulkTx, meter.CPUMapEnqueue, meter.CPUMapKthread:
 		if e.EventsPerSecond > 0 {
-			behind = fmt.Sprintf("bulk-avg %.2f ", e.PacketsPerEvent) + behind
+			numbers = fmt.Sprintf("bulk-avg %.2f ", e.PacketsPerEvent) + numbers
 		}
 	}
 	if words := e.words(e.event); words != "" {
-		return frame.Shorten(escape.Text(words), extraColumns-1-len(behind)) + " " + behind
+		return frame.Shorten(escape.Text(words), extraColumns-1-len(numbers)) + " " + numbers
 	}
-	return behind
+	return numbers
 }
 
 // verdicts is a second line for a cpumap entry with a program: how often that program returned each

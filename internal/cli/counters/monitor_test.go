@@ -45,7 +45,7 @@ func eventCounts(n uint64) meter.EventCounts {
 // fakeMonitor shows invented counters, as if everything had happened in two seconds.
 func fakeMonitor(t *testing.T, perCPU bool, before, now meter.EventCounts) *MonitorReport {
 	t.Helper()
-	m := &monitor{Tracepoints: new(meter.Tracepoints), o: &MonitorOptions{Options: Options{PerCPU: perCPU}}}
+	m := &monitor{Tracepoints: new(meter.Tracepoints), o: &MonitorOptions{Options: Options{perCPU: perCPU}}}
 	m.iface = "eth0"
 	r := newMonitorReport(m, clitest.IntervalOf(before, now))
 	r.all, r.Program = allEvents, 12
@@ -70,7 +70,7 @@ func TestMonitorReport(t *testing.T) {
 func TestMonitorMetrics(t *testing.T) {
 	t.Parallel()
 	for _, perCPU := range []bool{false, true} {
-		m := (&MonitorOptions{Options: Options{PerCPU: perCPU}}).Metrics("eth0")
+		m := (&MonitorOptions{Options: Options{perCPU: perCPU}}).Metrics("eth0")
 		clitest.CheckMetrics(t, eventCounts(2), m)
 		got := clitest.Scraped(t, eventCounts(3), m)
 		want := `xdpcap_tracepoint_drops_total{%sevent="xdp_redirect_err",from="eth0",interface="eth0",map_id="",reason="ENETDOWN",to="",to_cpu=""} 3`

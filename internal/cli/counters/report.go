@@ -10,10 +10,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Report is what a counter command prints for one interval: as a table, or as JSON the report
-// itself, which embeds IntervalKeys.
+// A Report is printed by a counter command for each interval: as a table, or as an object of JSON.
+// It embeds IntervalKeys.
 type Report interface {
 	WriteTable(w io.Writer) // whole lines, as wide as frame.PageOf has room
+	interval() *IntervalKeys
 }
 
 // A joiner is a report that shows more if others of the same interval are printed with it.
@@ -29,8 +30,8 @@ func Joined(all []Report) []Report {
 	return all
 }
 
-// An amount is a report of an interface that says how much was counted since the beginning, and how
-// much a second in the interval.
+// An amount is a report of an interface with the sum since the beginning, and its rate in the
+// interval.
 type amount interface {
 	amount() (all uint64, rate float64)
 }
@@ -42,20 +43,20 @@ type IntervalKeys struct {
 	Elapsed  float64   `json:"elapsed_s"`  // the time of the cumulative counters, in seconds
 }
 
-// newIntervalKeys are the keys of an interval.
+func (k *IntervalKeys) interval() *IntervalKeys { return k }
+
 func newIntervalKeys[S any](i meter.Interval[S]) IntervalKeys {
 	return IntervalKeys{Time: i.End.UTC(), Interval: i.Took.Seconds(), Elapsed: i.Elapsed.Seconds()}
 }
 
-// NewRateTable returns a table of rates. Each line begins with names, which these are the titles
-// of.
-func NewRateTable(names ...string) *frame.Table {
-	t := &frame.Table{Left: len(names) - 1}
-	t.Add(RateTitles(names...)...)
+// NewRateTable returns a table whose lines are RateCells, with these titles for their names.
+func NewRateTable(titles ...string) *frame.Table {
+	t := &frame.Table{Left: len(titles) - 1}
+	t.Add(RateTitles(titles...)...)
 	return t
 }
 
-// RateTitles are the titles of what RateCells returns.
+// RateTitles are the titles of RateCells.
 func RateTitles(names ...string) []string {
 	return append(names, "PACKETS", "BYTES", "PACKETS/S", "BIT/S")
 }
@@ -66,13 +67,13 @@ func RateCells(r meter.Rate, names ...string) []string {
 		frame.Scaled(r.PacketsPerSecond), frame.Scaled(r.BitsPerSecond))
 }
 
-// verdictName is how tables, objects and metrics call the verdict of a slot.
+// verdictName is the name of the verdict of a slot, in tables, objects and metrics.
 func verdictName(slot int) string { return xdp.Verdict(slot).SlotName() }
 
-// eachCPU calls f with the sum of all CPUs, or with --per-cpu with the counters of each CPU that
-// has counted anything, and its number.
+// eachCPU calls f with the sum of all CPUs. With --per-cpu it calls f for each CPU whose counters
+// are not zero, with its number as text.
 func eachCPU[T comparable](o *Options, perCPU []T, sum T, f func(counted T, cpu ...string)) {
-	if !o.PerCPU {
+	if !o.perCPU {
 		f(sum)
 		return
 	}

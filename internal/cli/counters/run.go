@@ -1,10 +1,10 @@
 package counters
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -12,21 +12,88 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// LookInterval is how often a counter command checks that the counted programs and interfaces still
-// exist.
+// LookInterval is the time between checks that the counted programs and interfaces still exist.
 const LookInterval = time.Second
 
+// An opener begins to count on an interface, or with "" for all interfaces together.
+type opener func(iface string) (AnyCounter, error)
+
+// run runs a counter command, from the check of its privileges to its totals. It calls each opener
+// for each interface last, so that no program is attached if another step fails.
+func run(o *Options, g frame.Guard, open ...opener) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
+	interfaces, discovers := o.countedInterfaces()
+	g.Interfaces = interfaces
+	ctx, err := o.Process.Begin(g)
+	if err != nil {
+		return err
+	}
+	exporter, err := metrics.Listen(o.listen)
+	if err != nil {
+		return fmt.Errorf("--listen %s: %w", o.listen, err)
+	}
+	r := &counterRun{
+		o: o, open: open, registry: metrics.NewRegistry(),
+		out: o.Process.Stdout.File, messages: o.Process.Stderr, screen: frame.NewScreen(o.Process.Stdout.File),
+		colored: frame.Colored(o.color, o.Process.Stdout.File),
+	}
+	defer func() {
+		exporter.Close() // first, because a scrape reads the counters
+		if closing := r.end(r.counted...); err == nil {
+			err = closing
+		}
+	}()
+	if err := r.beginAll(interfaces, discovers); err != nil {
+		return err
+	}
+	needs := discoveryNeeds
+	if !discovers {
+		needs = nil
+		for _, c := range r.counted {
+			needs = append(needs, c.Capabilities()...)
+		}
+	}
+	if err := frame.EnterCounters(o.Process, o.keep, o.listen != "", needs); err != nil {
+		return err
+	}
+	exporter.Serve(r.registry)
+	if exporter != nil {
+		r.tell(exporter.String())
+	}
+	for _, c := range r.counted {
+		r.tell(fmt.Sprintf("%s %v", cmp.Or(o.firstWords, "listening on"), c))
+	}
+	if discovers {
+		r.beginDiscovery()
+	}
+	return r.run(ctx)
+}
+
+// countedInterfaces are the names of -i. If there are none, or a pattern, the command discovers
+// more interfaces later. For the whole machine it has one set of counters instead: "" or any.
+func (o *Options) countedInterfaces() (names []string, discovers bool) {
+	switch {
+	case o.ofMachine && len(o.Interfaces) == 0:
+		return []string{""}, false
+	case o.ofMachine:
+		return o.Interfaces, false
+	}
+	return o.Interfaces.Named(), len(o.Interfaces) == 0 || o.Interfaces.Follow()
+}
+
 // A counterRun prints a report of all counters for each interval.
-type counterRun[S any] struct {
+type counterRun struct {
 	o        *Options
-	open     []opener[S]
+	open     []opener
 	registry *prometheus.Registry
-	counted  []*counted[S]
+	counted  []*counted
 	out      io.Writer
 	messages io.Writer
 	screen   *frame.Screen // nil: not a terminal
@@ -35,34 +102,65 @@ type counterRun[S any] struct {
 	discovery *Discovery // nil = the interfaces were named
 }
 
-// tell prints a message. On a terminal it stays between the tables.
-func (r *counterRun[S]) tell(message string) {
-	frame.Say(r.messages, "%s", message)
-	if r.screen != nil {
-		r.screen.Leave()
-	}
-}
-
-// counted are the counters of one interface, what was last read from them, and what was printed
-// about them.
-type counted[S any] struct {
-	*Counter[S]
-	last  meter.Interval[S]
-	said  string
-	ended error // why counting has ended; nil = it goes on
+// counted is an open counter of an interface, with the messages about it so far.
+type counted struct {
+	AnyCounter
+	said  string // the last message
+	ended error  // why counting has ended; nil = it goes on
 
 	index     int // of the interface; 0 = it was named
 	name      string
-	collector *metrics.Collector[S]
+	collector Collector
 }
 
-// begin opens and exports all counters of an interface, or none.
-func (r *counterRun[S]) begin(index int, name string) error {
-	var opened []*counted[S]
+// beginAll opens the counters of the named interfaces. If others are discovered later, it keeps the
+// indices of the named ones.
+func (r *counterRun) beginAll(interfaces []string, discovers bool) error {
+	if err := checkDistinct(interfaces); err != nil {
+		return err
+	}
+	for _, name := range interfaces {
+		index := 0
+		if discovers {
+			ifi, err := xdp.InterfaceByName(name)
+			if err != nil {
+				return err
+			}
+			index, name = ifi.Index, ifi.Name
+		}
+		if err := r.begin(index, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkDistinct refuses an interface that is given twice, even by different names.
+func checkDistinct(interfaces []string) error {
+	if len(interfaces) < 2 {
+		return nil
+	}
+	var seen []int
+	for _, name := range interfaces {
+		ifi, err := xdp.InterfaceByName(name)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(seen, ifi.Index) {
+			return fmt.Errorf("interface %s is given twice", ifi.Name)
+		}
+		seen = append(seen, ifi.Index)
+	}
+	return nil
+}
+
+// begin opens and exports all counters of an interface; after an error none is open.
+func (r *counterRun) begin(index int, name string) error {
+	var opened []*counted
 	for _, open := range r.open {
 		c, err := open(name)
 		if err == nil {
-			one := &counted[S]{Counter: c, index: index, name: name, collector: metrics.NewCollector(c.Read, c.Metrics)}
+			one := &counted{AnyCounter: c, index: index, name: name, collector: c.Collector()}
 			if err = r.registry.Register(one.collector); err == nil {
 				opened = append(opened, one)
 				continue
@@ -76,8 +174,8 @@ func (r *counterRun[S]) begin(index int, name string) error {
 	return nil
 }
 
-// end closes counters. They are exported no more.
-func (r *counterRun[S]) end(all ...*counted[S]) error {
+// end closes counters, and removes their metrics.
+func (r *counterRun) end(all ...*counted) error {
 	var errs []error
 	for _, c := range all {
 		r.registry.Unregister(c.collector)
@@ -87,8 +185,17 @@ func (r *counterRun[S]) end(all ...*counted[S]) error {
 	return errors.Join(errs...)
 }
 
-// run returns nil if the end was asked for.
-func (r *counterRun[S]) run(ctx context.Context) error {
+// tell prints a message. On a terminal it stays between the tables.
+func (r *counterRun) tell(message string) {
+	frame.Say(r.messages, "%s", message)
+	if r.screen != nil {
+		r.screen.Leave()
+	}
+}
+
+// run counts until a signal, a limit of the flags, or the end of all counting. Only the last of
+// these is an error.
+func (r *counterRun) run(ctx context.Context) error {
 	ctx, cancel := frame.ForDuration(ctx, r.o.Duration)
 	defer cancel()
 	tick, look := time.NewTicker(r.o.interval), time.NewTicker(LookInterval)
@@ -119,10 +226,10 @@ func (r *counterRun[S]) run(ctx context.Context) error {
 	return r.close()
 }
 
-// look says whether anything is still counted. If one interface ends, it prints that at once, and
-// the others go on. A command that exports its counters waits where a program is missing, because a
-// program may be away for a while when it is deployed.
-func (r *counterRun[S]) look() (counting bool) {
+// look follows the counted programs and interfaces, and reports whether any is still counted. If
+// one interface ends, it prints that at once, and the others go on. A command that exports its
+// counters waits where a program is missing, because a deployment may replace the program.
+func (r *counterRun) look() (counting bool) {
 	if r.discovery != nil {
 		r.discover()
 		return true
@@ -135,31 +242,36 @@ func (r *counterRun[S]) look() (counting bool) {
 		if errors.Is(err, meter.ErrNotCounting) && r.o.listen != "" {
 			notice, err = err.Error()+": waiting for a program", nil
 		}
-		if notice != "" && notice != c.said {
-			c.said = notice
-			r.tell(notice)
-		}
+		r.tellOnce(c, notice)
 		c.ended = err
-		if err == nil {
-			counting = true
-		}
+		counting = counting || err == nil
 	}
 	for _, c := range r.counted {
-		if counting && c.ended != nil && c.ended.Error() != c.said {
-			c.said = c.ended.Error()
-			r.tell(c.said)
+		if counting && c.ended != nil {
+			r.tellOnce(c, c.ended.Error())
 		}
 	}
 	return counting
 }
 
+// tellOnce prints a message about a counter, unless the last one about it was the same.
+func (r *counterRun) tellOnce(c *counted, message string) {
+	if message != "" && message != c.said {
+		c.said = message
+		r.tell(message)
+	}
+}
+
 // finish prints what was counted since the last interval, and ends the run. A last interval that
 // was cut short is printed only as JSON, for readers that add up the objects: after a table come
 // the totals, which include it.
-func (r *counterRun[S]) finish() error {
+func (r *counterRun) finish() error {
 	err := r.read()
-	whole := len(r.counted) > 0 && r.counted[0].last.Took > r.o.interval-minInterval // its tick came together with the end
-	if err == nil && (r.o.JSON || whole) {
+	// The interval is whole if its tick came together with the end.
+	isWhole := func(c *counted) bool {
+		return c.LastReport().interval().Interval > (r.o.interval - minInterval).Seconds()
+	}
+	if err == nil && (r.o.JSON || len(r.counted) > 0 && isWhole(r.counted[0])) {
 		err = r.print()
 	}
 	if closing := r.close(); closing != nil {
@@ -168,131 +280,25 @@ func (r *counterRun[S]) finish() error {
 	return err
 }
 
-// close prints the totals and returns why counting has ended; nil if that was asked for.
-func (r *counterRun[S]) close() error {
+// close prints the totals, and returns why counting has ended; nil after a signal or a limit.
+func (r *counterRun) close() error {
 	printing := r.printTotals()
 	var ended []error
 	for _, c := range r.counted {
-		if c.ended != nil {
-			ended = append(ended, c.ended)
-		}
+		ended = append(ended, c.ended)
 	}
-	if len(ended) > 0 {
-		return errors.Join(ended...)
+	if err := errors.Join(ended...); err != nil {
+		return err
 	}
 	return printing
 }
 
 // read takes the next snapshots.
-func (r *counterRun[S]) read() error {
+func (r *counterRun) read() error {
 	for _, c := range r.counted {
-		var err error
-		if c.last, err = c.Next(c.last); err != nil {
+		if err := c.Next(); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (r *counterRun[S]) print() error {
-	switch {
-	case r.o.quiet:
-		return nil
-	case r.o.JSON:
-		return r.printObjects(func(c *counted[S]) meter.Interval[S] { return c.last })
-	}
-	var block []byte
-	for _, one := range r.blocks("", func(c *counted[S]) meter.Interval[S] { return c.last }) {
-		block = append(block, one...)
-		if r.screen == nil {
-			block = append(block, '\n')
-		}
-	}
-	if r.screen != nil && block != nil {
-		block = r.screen.Redraw(block)
-	}
-	_, err := r.out.Write(block)
-	return frame.ExplainPrint(err)
-}
-
-// blocks are the tables of all counters, each of its interval. when is their time; "" = the end of
-// the interval. Where interfaces come and go, the busiest are first, and those that counted nothing
-// in the interval are one line together.
-func (r *counterRun[S]) blocks(when string, of func(*counted[S]) meter.Interval[S]) (all [][]byte) {
-	type table struct {
-		*counted[S]
-		Report
-	}
-	var tables []table
-	var reports []Report
-	sums, busy := make(map[int]uint64), make(map[int]bool) // of interfaces, by index
-	for _, c := range r.counted {
-		one := table{c, c.Report(of(c))}
-		tables, reports = append(tables, one), append(reports, one.Report)
-		if a, ok := one.Report.(amount); ok {
-			n, rate := a.amount()
-			sums[c.index] += n
-			if rate > 0 {
-				busy[c.index] = true
-			}
-		}
-	}
-	Joined(reports)
-	add := func(print func(*frame.Page)) {
-		var b bytes.Buffer
-		page := &frame.Page{Writer: &b, Colored: r.colored}
-		if r.screen != nil {
-			page = r.screen.Page(&b, r.colored)
-		}
-		print(page)
-		all = append(all, b.Bytes())
-	}
-	idle := 0
-	if r.discovery != nil {
-		slices.SortStableFunc(tables, func(a, b table) int { return cmp.Compare(sums[b.index], sums[a.index]) })
-		tables = slices.DeleteFunc(tables, func(t table) bool { return !busy[t.index] })
-		idle = len(sums) - len(busy)
-	}
-	for _, t := range tables {
-		add(func(p *frame.Page) {
-			WriteBlock(p, cmp.Or(when, t.last.End.Format(clock)), t.String(), of(t.counted), t.Report)
-		})
-	}
-	switch {
-	case idle > 0 && len(tables) > 0:
-		add(func(p *frame.Page) { p.Line("and %d idle", idle) })
-	case idle > 0:
-		when = cmp.Or(when, r.counted[0].last.End.Format(clock))
-		add(func(p *frame.Page) { p.Line("%s  %s", when, frame.Several(idle, "idle interface")) })
-	}
-	return all
-}
-
-const clock = "15:04:05.000"
-
-func (r *counterRun[S]) printObjects(of func(*counted[S]) meter.Interval[S]) error {
-	e := escape.NewJSONEncoder(r.out)
-	for _, c := range r.counted {
-		if err := e.Encode(c.Report(of(c))); err != nil {
-			return frame.ExplainPrint(err)
-		}
-	}
-	return nil
-}
-
-// printTotals shows the whole run as one interval, on a terminal in place of the last table. JSON
-// objects already have these numbers, unless none was printed.
-func (r *counterRun[S]) printTotals() error {
-	if r.o.JSON && !r.o.quiet {
-		return nil
-	}
-	if r.o.JSON {
-		return r.printObjects(func(c *counted[S]) meter.Interval[S] { return c.last.Whole() })
-	}
-	block := bytes.Join(r.blocks("total", func(c *counted[S]) meter.Interval[S] { return c.last.Whole() }), []byte("\n"))
-	if r.screen != nil {
-		block = r.screen.Last(block)
-	}
-	_, err := r.out.Write(block)
-	return frame.ExplainPrint(err)
 }

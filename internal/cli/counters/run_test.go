@@ -62,14 +62,11 @@ func (m *fakeMeter) Follow() (string, error) {
 
 // counter is the fakeMeter as a command hands it to Run.
 func (m *fakeMeter) counter() *Counter[uint64] {
-	return &Counter[uint64]{
-		kernelMeter: m,
-		Report:      func(i meter.Interval[uint64]) Report { return fakeReport{newIntervalKeys(i), i.Now, i} },
-		Metrics: metrics.Set[uint64]{All: []metrics.Metric[uint64]{{
-			Name: "xdpcap_fake_total", Help: "Looks, by ten.",
-			Values: func(now uint64, send metrics.SendValue) { send(float64(now)) },
-		}}},
-	}
+	set := metrics.Set[uint64]{All: []metrics.Metric[uint64]{{
+		Name: "xdpcap_fake_total", Help: "Looks, by ten.",
+		Values: func(now uint64, send metrics.SendValue) { send(float64(now)) },
+	}}}
+	return newCounter(m, set, func(i meter.Interval[uint64]) *fakeReport { return &fakeReport{newIntervalKeys(i), i.Now, i} })
 }
 
 type fakeReport struct {
@@ -78,13 +75,13 @@ type fakeReport struct {
 	of    meter.Interval[uint64]
 }
 
-func (r fakeReport) WriteTable(w io.Writer) {
+func (r *fakeReport) WriteTable(w io.Writer) {
 	fmt.Fprintln(w, r.Value, r.Value-r.of.Before, meter.PerSecond(r.of.Before, r.Value, r.of.Took))
 }
 
-func newCounted(all ...*Counter[uint64]) (list []*counted[uint64]) {
+func newCounted(all ...*Counter[uint64]) (list []*counted) {
 	for _, c := range all {
-		list = append(list, &counted[uint64]{Counter: c})
+		list = append(list, &counted{AnyCounter: c})
 	}
 	return list
 }
@@ -94,7 +91,7 @@ func runFake(ctx context.Context, o Options, m *fakeMeter, scr *frame.Screen) (s
 	if m.began.IsZero() {
 		m.began = time.Now()
 	}
-	r := &counterRun[uint64]{o: &o, counted: newCounted(m.counter()), out: &out, messages: &m.messages, screen: scr}
+	r := &counterRun{o: &o, counted: newCounted(m.counter()), out: &out, messages: &m.messages, screen: scr}
 	err := r.run(ctx)
 	return out.String(), err
 }
@@ -197,7 +194,7 @@ func TestCountersOneEnds(t *testing.T) {
 			}
 			all = append(all, m.counter())
 		}
-		r := &counterRun[uint64]{o: &Options{interval: time.Hour}, counted: newCounted(all...), out: &out, messages: &messages}
+		r := &counterRun{o: &Options{interval: time.Hour}, counted: newCounted(all...), out: &out, messages: &messages}
 		err := r.run(t.Context())
 		if want := "fake0 has ended\nfake1 has ended\nfake2 has ended"; err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
@@ -277,7 +274,7 @@ func TestCountersNotes(t *testing.T) {
 		m := &fakeMeter{began: time.Now()}
 		m.follow = func() (string, error) { return "the program is another one\x1b", nil }
 		s := &frame.Screen{Size: func() (int, int, error) { return 80, 24, nil }}
-		r := &counterRun[uint64]{o: &Options{interval: 2 * time.Second, count: 3}, counted: newCounted(m.counter()),
+		r := &counterRun{o: &Options{interval: 2 * time.Second, count: 3}, counted: newCounted(m.counter()),
 			out: &both, messages: &both, screen: s}
 		r.tell("metrics at nowhere")
 		if err := r.run(t.Context()); err != nil {
@@ -329,7 +326,7 @@ func TestTitleWidth(t *testing.T) {
 	c := (&fakeMeter{name: strings.Repeat("long", 40)}).counter()
 	for columns, want := range map[int]int{100: 100, 0: len("total  , over 3600.000 s") + 160} {
 		var b bytes.Buffer
-		WriteBlock(&frame.Page{Writer: &b, Columns: columns}, "total", c.String(), meter.Interval[uint64]{Took: time.Hour, Elapsed: time.Hour}, fakeReport{})
+		WriteBlock(&frame.Page{Writer: &b, Columns: columns}, "total", c.String(), &fakeReport{IntervalKeys: IntervalKeys{Interval: 3600, Elapsed: 3600}})
 		title, _, _ := strings.Cut(b.String(), "\n")
 		if n := utf8.RuneCountInString(title); n != want {
 			t.Errorf("%d columns of %d: %s", n, want, title)

@@ -18,11 +18,11 @@ import (
 // StatsOptions are the flags of the command stats: packets and bytes per verdict of an XDP program.
 type StatsOptions struct {
 	Options
-	action    string
-	yes       bool
+	action    string // the verdict of the program that stats attaches
+	yes       bool   // allow it even if it cuts off this machine
+	mode      string // --xdp-mode
 	perQueue  bool
-	mode      string
-	by        string
+	by        string // verdict or reason; "" = by reason if there is a map
 	reasonMap string
 }
 
@@ -41,14 +41,14 @@ const statsExamples = `  xdpcap stats -i eth0                          a table p
 
 // NewStats returns the command.
 func NewStats(p *frame.Process) *cobra.Command {
-	var o StatsOptions
-	return newCommand(p, &o.Options, &cobra.Command{
+	o := StatsOptions{Options: Options{Process: p}}
+	return newCommand(&o.Options, &cobra.Command{
 		Use:     "stats -i interface [flags]",
 		Short:   "Count packets and bytes per XDP verdict",
 		Long:    statsHelp,
 		Example: statsExamples,
 		Args:    frame.NoArguments,
-		RunE:    func(*cobra.Command, []string) error { return runStats(&o) },
+		RunE:    func(*cobra.Command, []string) error { return o.run() },
 	}, flagGroup{Title: "Where", Flags: o.whereFlags()}, flagGroup{Title: "What", Flags: o.whatFlags()})
 }
 
@@ -85,8 +85,8 @@ func (o *StatsOptions) checkReasons() error {
 	return nil
 }
 
-func runStats(o *StatsOptions) error {
-	options, err := o.actions()
+func (o *StatsOptions) run() error {
+	options, err := o.meterOptions()
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func runStats(o *StatsOptions) error {
 	if options.Verdict != xdp.Pass {
 		g.Flag = "--action " + o.action
 	}
-	return run(&o.Options, g, func(iface string) (*Counter[meter.ActionCounts], error) {
+	return run(&o.Options, g, func(iface string) (AnyCounter, error) {
 		options := options
 		options.Interface = iface
 		if o.perQueue {
@@ -117,24 +117,24 @@ func (o *StatsOptions) Counter(a *meter.Actions, iface string) *Counter[meter.Ac
 	return newCounter(a, statsMetrics(o, iface), func(i statsInterval) *StatsReport { return newStatsReport(o, iface, i) })
 }
 
-// actions returns the flags as options of internal/meter, for any interface.
-func (o *StatsOptions) actions() (a meter.ActionsOptions, err error) {
+// meterOptions returns the flags as options of internal/meter, for any interface.
+func (o *StatsOptions) meterOptions() (a meter.ActionsOptions, err error) {
 	a.Program, o.tracesOnly, o.untraced = o.Program, true, "xdpcap drops -i IF counts its drops"
 	if a.Verdict, err = parseAction(o.action); err != nil {
 		return a, err
 	}
-	var chosen []string
+	var given []string
 	if a.Verdict != xdp.Pass {
-		chosen = append(chosen, "--action "+o.action)
+		given = append(given, "--action "+o.action)
 	}
 	if err := o.checkReasons(); err != nil {
 		return a, err
 	}
 	if o.by != "verdict" && o.reasonMap != "" {
 		a.ReasonMap = o.reasonMap
-		chosen = append(chosen, "--reason-map")
+		given = append(given, "--reason-map")
 	}
-	if err := o.checkInterfaces(chosen...); err != nil {
+	if err := o.checkInterfaces(given...); err != nil {
 		return a, err
 	}
 	if a.Mode, err = capture.ParseMode(o.mode); err != nil {
@@ -162,7 +162,7 @@ func statsMetrics(o *StatsOptions, iface string) metrics.Set[meter.ActionCounts]
 	if o.perQueue {
 		labels = append(labels, "queue")
 	}
-	if o.PerCPU {
+	if o.perCPU {
 		labels = append(labels, "cpu")
 	}
 	set := metrics.Set[meter.ActionCounts]{Labels: map[string]string{"interface": iface}}
@@ -170,7 +170,7 @@ func statsMetrics(o *StatsOptions, iface string) metrics.Set[meter.ActionCounts]
 	set.Count("xdpcap_reason_packets_total", "Packets that the XDP program dropped, by the reason that it gave.", []string{"verdict", "reason"},
 		func(c meter.ActionCounts, send metrics.SendValue) {
 			for r, t := range c.Reasons {
-				send(float64(t.Packets), r.Verdict.SlotName(), nameOf(r))
+				send(float64(t.Packets), r.Verdict.SlotName(), reasonName(r))
 			}
 		})
 	return set
@@ -203,10 +203,9 @@ func (o *StatsOptions) eachTally(c meter.ActionCounts, send func(meter.Tally, ..
 	}
 }
 
-// verdictDirection is the value of -Q for commands about verdicts: only received packets have them.
+// verdictDirection is a value of -Q that accepts only in: only received packets have verdicts.
 type verdictDirection struct{}
 
-// String, Type and Set are pflag.Value's.
 func (verdictDirection) String() string { return capture.In.String() }
 func (verdictDirection) Type() string   { return "direction" }
 

@@ -15,7 +15,7 @@ import (
 
 type statsInterval = meter.Interval[meter.ActionCounts]
 
-// StatsReport is what stats prints: as a table, or with --json as this object.
+// StatsReport is printed by stats: as a table, or with --json as this object.
 type StatsReport struct {
 	IntervalKeys
 	Interface string `json:"interface"`
@@ -31,7 +31,7 @@ type VerdictRates struct {
 	Total    meter.Rate            `json:"total"`
 }
 
-// A reasonRate is what was dropped for a reason that the program has given.
+// A reasonRate has the packets that were dropped for a reason that the program has given.
 type reasonRate struct {
 	Reason  string `json:"reason"` // noReason = it has given none
 	Verdict string `json:"verdict"`
@@ -56,19 +56,18 @@ func newStatsReport(o *StatsOptions, iface string, i statsInterval) *StatsReport
 	r.VerdictRates = newVerdictRates(i.Before.Total(), i.Now.Total(), i.Took)
 	for _, key := range sortedReasons(i.Now.Reasons) {
 		rate := meter.NewRate(i.Before.Reasons[key], i.Now.Reasons[key], i.Took)
-		r.Reasons = append(r.Reasons, reasonRate{nameOf(key), key.Verdict.SlotName(), rate})
+		r.Reasons = append(r.Reasons, reasonRate{reasonName(key), key.Verdict.SlotName(), rate})
 	}
 	if o.perQueue {
 		for q := range i.Now.Queues {
 			v := newVerdictRates(i.Before.Queue(q), i.Now.Queue(q), i.Took)
-			// The last one is for packets of queues beyond those that the driver named. It is shown
-			// only if there are such packets.
+			// The last one counts queues beyond those that the driver named, and is mostly empty.
 			if q < len(i.Now.Queues)-1 || v.Total.Packets > 0 {
 				r.Queues = append(r.Queues, queueRates{queueName(i.Now, q), v})
 			}
 		}
 	}
-	if o.PerCPU {
+	if o.perCPU {
 		for cpu := range i.Now.CPUs() {
 			v := newVerdictRates(i.Before.CPU(cpu), i.Now.CPU(cpu), i.Took)
 			r.CPUs = append(r.CPUs, cpuRates{cpu, v})
@@ -77,14 +76,14 @@ func newStatsReport(o *StatsOptions, iface string, i statsInterval) *StatsReport
 	return r
 }
 
-// sortedReasons are the reasons with most packets first.
+// sortedReasons are the reasons, ordered by packets.
 func sortedReasons(counted map[meter.VerdictReason]meter.Tally) []meter.VerdictReason {
 	return slices.SortedFunc(maps.Keys(counted), func(a, b meter.VerdictReason) int {
 		return cmp.Or(cmp.Compare(counted[b].Packets, counted[a].Packets), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Verdict, b.Verdict))
 	})
 }
 
-func nameOf(r meter.VerdictReason) string { return cmp.Or(r.Reason, noReason) }
+func reasonName(r meter.VerdictReason) string { return cmp.Or(r.Reason, noReason) }
 
 func newVerdictRates(before, now meter.VerdictTallies, took time.Duration) VerdictRates {
 	v := VerdictRates{
@@ -122,21 +121,21 @@ func (r *StatsReport) WriteTable(w io.Writer) {
 	if r.Queues != nil {
 		t := NewRateTable("QUEUE", "VERDICT")
 		for _, q := range r.Queues {
-			q.addTo(t, q.Queue)
+			q.addVerdicts(t, q.Queue)
 		}
 		t.Write(w)
 	}
 	if r.CPUs != nil {
 		t := NewRateTable("CPU", "VERDICT")
 		for _, c := range r.CPUs {
-			c.addTo(t, strconv.Itoa(c.CPU))
+			c.addVerdicts(t, strconv.Itoa(c.CPU))
 		}
 		t.Write(w)
 	}
 }
 
-// addTo adds a row for each verdict that occurred.
-func (v VerdictRates) addTo(t *frame.Table, name string) {
+// addVerdicts adds a row for each verdict that occurred, after the name of the queue or CPU.
+func (v VerdictRates) addVerdicts(t *frame.Table, name string) {
 	for i := range (meter.VerdictTallies{}) {
 		if v.Verdicts[verdictName(i)].Packets > 0 {
 			v.addVerdict(t, i, name)
@@ -144,8 +143,8 @@ func (v VerdictRates) addTo(t *frame.Table, name string) {
 	}
 }
 
-// addVerdict adds the row of a verdict, after the name of what has it.
-func (v VerdictRates) addVerdict(t *frame.Table, slot int, of ...string) {
+// addVerdict adds the row of a verdict, after these names.
+func (v VerdictRates) addVerdict(t *frame.Table, slot int, names ...string) {
 	rate := v.Verdicts[verdictName(slot)]
-	t.AddLost(rate.Packets > 0 && xdp.Loses(xdp.Verdict(slot)), RateCells(rate, append(of, verdictName(slot))...)...)
+	t.AddLost(rate.Packets > 0 && xdp.Loses(xdp.Verdict(slot)), RateCells(rate, append(names, verdictName(slot))...)...)
 }

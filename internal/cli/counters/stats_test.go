@@ -55,10 +55,10 @@ func TestStatsTables(t *testing.T) {
 		o        StatsOptions
 	}{
 		{"stats", clitest.IntervalOf(actionCounts(1000), actionCounts(1_500_000)), StatsOptions{}},
-		{"stats-all", clitest.IntervalOf(actionCounts(1), actionCounts(3)), StatsOptions{perQueue: true, Options: Options{PerCPU: true}}},
+		{"stats-all", clitest.IntervalOf(actionCounts(1), actionCounts(3)), StatsOptions{perQueue: true, Options: Options{perCPU: true}}},
 		{"stats-reasons", clitest.IntervalOf(withReasons(actionCounts(1)), withReasons(actionCounts(3))), StatsOptions{}},
-		{"stats-nothing", clitest.IntervalOf(meter.ActionCounts{}, meter.ActionCounts{}), StatsOptions{perQueue: true, Options: Options{PerCPU: true}}},
-		{"stats-widest", clitest.IntervalOf(meter.ActionCounts{}, widestActions()), StatsOptions{Options: Options{PerCPU: true}}},
+		{"stats-nothing", clitest.IntervalOf(meter.ActionCounts{}, meter.ActionCounts{}), StatsOptions{perQueue: true, Options: Options{perCPU: true}}},
+		{"stats-widest", clitest.IntervalOf(meter.ActionCounts{}, widestActions()), StatsOptions{Options: Options{perCPU: true}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newStatsReport(&test.o, "rx0", test.interval)
@@ -78,7 +78,7 @@ func TestStatsMetrics(t *testing.T) {
 	}
 	few.Queues[1][3][xdp.Drop] = meter.Tally{Packets: 1, Bytes: 64}
 	for _, o := range []StatsOptions{
-		{}, {perQueue: true}, {Options: Options{PerCPU: true}}, {perQueue: true, Options: Options{PerCPU: true}},
+		{}, {perQueue: true}, {Options: Options{perCPU: true}}, {perQueue: true, Options: Options{perCPU: true}},
 	} {
 		clitest.CheckMetrics(t, withReasons(actionCounts(2)), statsMetrics(&o, "rx0"))
 		for _, c := range []meter.ActionCounts{few, actionCounts(2)} {

@@ -16,21 +16,21 @@ import (
 	"github.com/xdpcap/xdpcap/capture/file"
 )
 
-// A leftFile is a file that an earlier run of a ring of files has left.
+// A leftFile is a file of an earlier run of a ring of files.
 type leftFile struct {
 	path   string
 	number int
 	ended  time.Time
 }
 
-// leftFiles finds the regular files in dir, which is as filepath.Split returns it, whose names
-// match a pattern. The pattern's first group is a number, or empty. The oldest file comes first.
-// The error is for users: without its earlier files a ring grows by one at each start.
+// leftFiles finds the regular files in a directory, given as by filepath.Split, whose names match a
+// pattern. The pattern's first group is a number, or empty. The oldest file comes first. The error
+// is for users: if earlier files are unknown, the ring keeps more files with each start.
 func leftFiles(dir, pattern string) (left []leftFile, err error) {
 	name := regexp.MustCompile("^" + pattern + "$")
 	entries, err := os.ReadDir(cmp.Or(dir, "."))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // what opens the file says so
+		return nil, nil // opening the file reports that
 	}
 	if err != nil {
 		err = fmt.Errorf("files that an earlier run has left are not known, and stay: %w: make the directory readable", err)
@@ -42,7 +42,7 @@ func leftFiles(dir, pattern string) (left []leftFile, err error) {
 		}
 		number, err := strconv.Atoi(cmp.Or(match[1], "0"))
 		if err != nil || number > math.MaxInt/2 {
-			continue // no run has counted so far, and the numbers after it must not overflow
+			continue // a number that no run reaches, and that would make later numbers overflow
 		}
 		if info, err := e.Info(); err == nil {
 			left = append(left, leftFile{dir + e.Name(), number, info.ModTime()})
@@ -59,10 +59,10 @@ func pathsOf(files []leftFile) (paths []string) {
 	return paths
 }
 
-// Adopt finds the files that an earlier run of the ring of files has left. They count as files of
-// this run, and the numbers go on after theirs. With tcpdump's names, whose numbers repeat, that is
-// after the newest file. With dumpcap's it is after the highest number, because two runs may begin
-// in the same second. After an error, which is no reason to end, it may not know all.
+// Adopt finds the files of earlier runs of the ring of files. They count as files of this run,
+// which continues their numbers: tcpdump's numbers, which repeat, after the newest file, and
+// dumpcap's after the highest number, because two runs may begin in the same second. An error means
+// that some files may be missing, and need not end the run.
 func (o *Options) Adopt() error {
 	if o.Series == nil || o.Series.Keep == 0 {
 		return nil
@@ -97,13 +97,13 @@ func dumpcapPattern(name string) string {
 	return regexp.QuoteMeta(stem) + `_(\d{5,})_\d{14}` + regexp.QuoteMeta(format+compression)
 }
 
-// tcpdumpPattern matches tcpdump's names, with a number of these digits.
+// tcpdumpPattern matches tcpdump's names, with a number that matches digits.
 func tcpdumpPattern(name, digits string) string {
 	stem, format, compression := file.SplitName(name)
 	return regexp.QuoteMeta(stem+format) + "(" + digits + ")" + regexp.QuoteMeta(compression)
 }
 
-// unfinished also lets a pattern match the files that a killed run with --atomic has left.
+// unfinished extends a pattern to the unfinished files of a killed run with --atomic.
 func (r *rotationOptions) unfinished(pattern string) string {
 	if r.atomic {
 		return pattern + `(?:\.partial)?`
@@ -111,19 +111,15 @@ func (r *rotationOptions) unfinished(pattern string) string {
 	return pattern
 }
 
-// IsLater says whether a later file of a numbered series may have this path. write is the path of
-// its first file.
+// IsLater reports whether a later file of a numbered series may have this path. write is the path
+// of its first file.
 func (r *rotationOptions) IsLater(write, path string) bool {
 	dir, base := filepath.Split(write)
-	pattern := ""
-	switch {
-	case len(r.begins) > 0:
-		pattern = dumpcapPattern(base)
-	case r.size.Bytes > 0:
+	otherDir, name := filepath.Split(path)
+	pattern := dumpcapPattern(base)
+	if len(r.begins) == 0 {
 		pattern = tcpdumpPattern(base, `\d+`)
-	default:
-		return false
 	}
-	in, name := filepath.Split(path)
-	return in == dir && regexp.MustCompile("^"+r.unfinished(pattern)+"$").MatchString(name)
+	isNumbered := len(r.begins) > 0 || r.size.Bytes > 0
+	return isNumbered && otherDir == dir && regexp.MustCompile("^"+r.unfinished(pattern)+"$").MatchString(name)
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// anonymizeOptions say by which key addresses are replaced.
+// anonymizeOptions have the key by which addresses are replaced.
 type anonymizeOptions struct {
-	file string         // "" = they are not
+	file string         // "" = addresses stay
 	key  *anonymize.Key // nil before ReadKey
 }
 
-// Anonymizes says whether the addresses of packets are replaced.
+// Anonymizes reports whether the addresses of packets are replaced.
 func (o *Options) Anonymizes() bool { return o.anonymize.file != "" }
 
-// checkAnonymize refuses an output that tells addresses by itself.
+// checkAnonymize refuses an output that sends this host's address with its packets.
 func (o *Options) checkAnonymize() error {
 	if o.Anonymizes() && o.WritesTo(SFlowScheme) {
 		return errors.New("--anonymize and -w sflow://: every datagram has this host's own address: write a file, or omit --anonymize")
@@ -52,8 +52,7 @@ func (o *Options) ReadKey() (err error) {
 	return nil
 }
 
-// Anonymized returns what all outputs get their packets from: the input or, with --anonymize, one
-// that has its packets with other addresses.
+// Anonymized returns the input, or with --anonymize an input of its packets with other addresses.
 func (o *Options) Anonymized(in capture.Input) capture.Input {
 	if o.anonymize.key == nil {
 		return in

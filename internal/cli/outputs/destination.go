@@ -21,45 +21,48 @@ import (
 type destination interface {
 	Live
 
-	// Size is the number of bytes that it has taken, which shows whether an ending makes progress.
-	// Any goroutine may call it.
+	// Size is the number of bytes that it has accepted, which shows whether an ending makes
+	// progress. Any goroutine may call it.
 	Size() int64
 
-	// Close releases what it holds, even if it was never begun. It may be called again.
+	// Close releases all resources, even if the output was never begun. It may be called again.
 	Close() error
 }
 
-// A Live is an output that knows its accounts while the capture runs.
+// A Live is an output with accounts while the capture runs.
 type Live interface {
 	capture.Output
+	accounted
+}
 
-	// Accounts returns its accounts so far. session reads those of the session, on which they are
-	// based. Any goroutine may call it.
+type accounted interface {
+	// Accounts returns the output's accounts so far. session reads the accounts of the session, on
+	// which they are based. Any goroutine may call it.
 	Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error)
 }
 
-// schemes are the kinds of output that a URL names, with the functions that open them. A kind is a
-// row here, and a file of its own. notice takes notices, and does not wait.
+// schemes are the kinds of output that a URL names, with the functions that open them. Each kind is
+// a row here and has a file. notice must not wait.
 var schemes = map[string]func(t *Target, o *Options, notice func(error)) (destination, error){
 	SFlowScheme: openSFlow,
 	"tcp":       openSender,
 }
 
-// A Target is the output that one -w names.
+// A Target is the value of one -w.
 type Target struct {
-	Name string   // as -w has it
+	Name string   // as given
 	URL  *url.URL // nil = a file
 
 	Format      file.Format // of a file or stream
 	Compression file.Compression
 }
 
-// HasWeights reports whether the target can say for each packet how many it stands for.
+// HasWeights reports whether the target's format has a weight for each packet.
 func (t *Target) HasWeights() bool {
 	return t.URL != nil && t.URL.Scheme == SFlowScheme || t.Format.HasWeights()
 }
 
-// Kind says what the target is, for messages.
+// Kind is the word for the target in messages.
 func (t *Target) Kind() string {
 	if t.URL != nil {
 		return "stream"
@@ -67,15 +70,16 @@ func (t *Target) Kind() string {
 	return "file"
 }
 
+// IsStdout reports whether the target is standard output.
 func (t *Target) IsStdout() bool { return t.URL == nil && frame.IsStdout(t.Name) }
 
-// IsFile says whether the target is a file with a name.
+// IsFile reports whether the target is a file with a name.
 func (t *Target) IsFile() bool { return t.URL == nil && !frame.IsStdout(t.Name) }
 
-// schemePattern is how a URL begins.
+// schemePattern matches the beginning of a URL.
 var schemePattern = regexp.MustCompile(`^([a-z][a-z0-9+.-]*)://`)
 
-// IsURL reports whether a -w names something else than a file.
+// IsURL reports whether a value of -w is a URL.
 func IsURL(text string) bool { return schemePattern.MatchString(text) }
 
 // parseTarget reads the value of a -w.
@@ -102,8 +106,8 @@ func parseTarget(text string) (Target, error) {
 	return t, nil
 }
 
-// ReadTargets reads the value of every -w. --format applies to the file of a single -w. With
-// several, it applies to those whose names do not show their format. It applies to streams, too.
+// ReadTargets parses all values of -w. --format applies to streams, and to the file of a single -w;
+// of several files only to those whose names have no format. given reports whether a flag was set.
 func (o *Options) ReadTargets(given func(flag string) bool) error {
 	format, err := file.PCAPNG, error(nil)
 	if given("format") {
@@ -132,11 +136,9 @@ func (o *Options) ReadTargets(given func(flag string) bool) error {
 	if format.IsText() && (o.Live.Serve != "" || o.WritesTo("tcp")) {
 		return fmt.Errorf("--format %v: packets are sent as pcapng or pcap: omit it, or choose one of these", format)
 	}
-	for _, named := range []func(*Target) bool{(*Target).IsStdout, (*Target).IsFile} {
-		for i := range o.Targets {
-			if named(&o.Targets[i]) {
-				o.Write = o.Targets[i].Name
-			}
+	for i := range o.Targets {
+		if t := &o.Targets[i]; t.IsFile() || t.IsStdout() && o.Write == "" {
+			o.Write = t.Name
 		}
 	}
 	return o.checkAnonymize()
@@ -145,34 +147,35 @@ func (o *Options) ReadTargets(given func(flag string) bool) error {
 // otherSuffixes end the names of other programs' compressed files and archives.
 var otherSuffixes = []string{".bz2", ".xz", ".lz4", ".lzma", ".lzo", ".z", ".zip", ".7z", ".br", ".tgz", ".tar"}
 
-// wordSuffix matches a suffix that names a format, but not the number of a version or a time.
+// wordSuffix matches a suffix that could name a format, but not a part of a version or a time.
 var wordSuffix = regexp.MustCompile(`^\.[A-Za-z][A-Za-z0-9]*$`)
 
-// checkSuffix refuses a name that promises another format than the file would have. chosen says
-// that --format was given.
-func checkSuffix(path string, chosen bool) error {
+// checkSuffix refuses a name with the suffix of another format than the file would have. hasFormat
+// means that --format was given.
+func checkSuffix(path string, hasFormat bool) error {
 	stem, format, _ := file.SplitName(path)
 	suffix := filepath.Ext(stem)
-	at, err := os.Stat(path)
+	info, err := os.Stat(path)
+	isDevice := err == nil && !info.Mode().IsRegular()
 	switch {
-	case format != "" || suffix == filepath.Base(stem) || err == nil && !at.Mode().IsRegular():
+	case format != "" || suffix == filepath.Base(stem) || isDevice:
 		return nil
 	case slices.Contains(otherSuffixes, strings.ToLower(suffix)):
 		stem = strings.TrimSuffix(stem, suffix)
 		return fmt.Errorf("-w %s: xdpcap does not compress into %s: say -w %s or -w %s", path, suffix, escape.ShellWord(stem+".gz"), escape.ShellWord(stem+".zst"))
-	case chosen || slices.Contains(captureSuffixes, strings.ToLower(suffix)) || !wordSuffix.MatchString(suffix):
+	case hasFormat || slices.Contains(captureSuffixes, strings.ToLower(suffix)) || !wordSuffix.MatchString(suffix):
 		return nil
 	}
 	return fmt.Errorf("-w %s: no format has the suffix %s: say %s, or --format with one of these", path, suffix, suffixChoice())
 }
 
-// File is the target to which the flags about files apply. These flags are refused if -w names
+// File is the target to which the flags about files apply. Rotation refuses these flags if -w names
 // several files.
 func (o *Options) File() *Target {
 	return &o.Targets[slices.IndexFunc(o.Targets, func(t Target) bool { return t.Name == o.Write })]
 }
 
-// Files are the names of the targets that are files with a name.
+// Files are the names of the targets that are files.
 func (o *Options) Files() (names []string) {
 	for i := range o.Targets {
 		if o.Targets[i].IsFile() {
@@ -182,20 +185,12 @@ func (o *Options) Files() (names []string) {
 	return names
 }
 
-// WritesStdout says whether a -w is standard output.
+// WritesStdout reports whether a -w is standard output.
 func (o *Options) WritesStdout() bool {
 	return slices.ContainsFunc(o.Targets, func(t Target) bool { return t.IsStdout() })
 }
 
-// SizeOf is the number of bytes that all destinations together have taken.
-func SizeOf(all []destination) (bytes int64) {
-	for _, d := range all {
-		bytes += d.Size()
-	}
-	return bytes
-}
-
-// WritesTo says whether a -w has a URL of this scheme.
+// WritesTo reports whether a -w has a URL of this scheme.
 func (o *Options) WritesTo(scheme string) bool {
 	return slices.ContainsFunc(o.Targets, func(t Target) bool { return t.URL != nil && t.URL.Scheme == scheme })
 }
@@ -203,5 +198,5 @@ func (o *Options) WritesTo(scheme string) bool {
 // A Named is an output of the capture.
 type Named struct {
 	Live
-	Name string // as -w has it
+	Name string // as given with -w
 }

@@ -14,33 +14,28 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// OpenFile opens what -w names before anything is attached, so that nothing is attached if the
-// path cannot be written. series is nil for one file. An existing file is overwritten, unless
-// noOverwrite forbids it.
-func (d *Destinations) OpenFile(path string, series *file.Rotation, noOverwrite bool, o file.Options) (*file.File, error) {
+// OpenFile opens the file or standard output of a -w, before a program is attached. series is nil
+// for one file. An existing file is overwritten, unless noOverwrite is set.
+func (d *Destinations) OpenFile(path string, series *file.Rotation, noOverwrite bool, o file.Options) (f *file.File, err error) {
 	if frame.IsStdout(path) {
 		if err := checkTakesFile(path, d.Flags.Process.Stdout.File); err != nil {
 			return nil, err
 		}
 		o.Name = frame.StdoutName
-		f, err := file.New(d.Flags.Process.Stdout.File, o)
-		if input := (InputError{}); errors.As(err, &input) {
-			return nil, InputError{Path: path}
+		f, err = file.New(d.Flags.Process.Stdout.File, o)
+	} else {
+		if series == nil {
+			series = &file.Rotation{Path: func(file.Place) string { return path }}
 		}
-		return f, err
+		series.NoOverwrite = noOverwrite
+		if f, err = file.OpenSeries(*series, o); err != nil {
+			err = fmt.Errorf("-w: %w", err)
+		}
 	}
-	if series == nil {
-		series = &file.Rotation{Path: func(file.Place) string { return path }}
-	}
-	series.NoOverwrite = noOverwrite
-	f, err := file.OpenSeries(*series, o)
 	if input := (InputError{}); errors.As(err, &input) {
 		return nil, InputError{Path: path}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("-w: %w", err)
-	}
-	return f, nil
+	return f, err
 }
 
 // An InputError refuses to overwrite a file that is being read.
@@ -51,8 +46,8 @@ func (e InputError) Error() string {
 	return fmt.Sprintf("-w %s: this file is being read: choose another one", e.Path)
 }
 
-// openFile opens a file that -w names, or the first file of a series. It also checks that the
-// further files can be made.
+// openFile opens a file of -w, or the first file of a series. It also checks that later files of
+// the series can be created.
 func (d *Destinations) openFile(ctx context.Context, t *Target) (opened *file.File, err error) {
 	o, flags := d.Writer(t), d.Flags
 	box := &flags.Sandbox
@@ -92,16 +87,18 @@ func checkTakesFile(path string, stdout *os.File) error {
 	return nil
 }
 
-// progress is what the outputs have taken, which shows whether an ending makes progress.
+// progress counts the bytes that the outputs have accepted, which shows whether an ending makes
+// progress.
 type progress struct {
 	destinations atomic.Pointer[[]destination] // nil before they are open
 	recorded     atomic.Pointer[file.File]     // the recorder's last file; nil = none
 }
 
-// bytes is the number of bytes that all outputs together have taken.
 func (p *progress) bytes() (n int64) {
 	if all := p.destinations.Load(); all != nil {
-		n = SizeOf(*all)
+		for _, d := range *all {
+			n += d.Size()
+		}
 	}
 	if f := p.recorded.Load(); f != nil {
 		n += f.Size()
@@ -109,7 +106,7 @@ func (p *progress) bytes() (n int64) {
 	return n
 }
 
-// RecordTo makes a file the one that a recorder writes now.
+// RecordTo sets the file that a recorder writes now.
 func (d *Destinations) RecordTo(f *file.File) {
 	d.taken.recorded.Store(f)
 	d.Flags.Process.CountTaken(d.taken.bytes)

@@ -12,11 +12,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// NamesTimes says whether the names of files have the time at which they begin.
+// NamesTimes reports whether the names of files have the time at which they begin.
 func (r *rotationOptions) NamesTimes() bool { return len(r.begins) > 0 || r.Every > 0 }
 
-// Name sets the names of the files, and with tcpdump's flags their number.
-func (o *Options) name(rotation *file.Rotation) {
+// setNames sets the names of the files, and with tcpdump's flags their number.
+func (o *Options) setNames(rotation *file.Rotation) {
 	r := &o.Rotate
 	switch {
 	case len(r.begins) > 0:
@@ -33,9 +33,9 @@ func (o *Options) name(rotation *file.Rotation) {
 	rotation.Path = r.tcpdumpName(o.Write)
 }
 
-// tcpdumpName returns tcpdump's names: with -G a time, and with -C a number from 0 on, with as many
-// digits as -W needs. Without -W the number 0 is omitted. A number comes before .gz or .zst, as
-// with tcpdump -z gzip.
+// tcpdumpName returns a function that makes tcpdump's names: with -G a time, and with -C a number
+// from 0 on, with as many digits as -W needs. Without -W the number 0 is omitted. The number comes
+// before .gz or .zst, as with tcpdump -z gzip.
 func (r *rotationOptions) tcpdumpName(path string) func(file.Place) string {
 	digits := r.digits()
 	return func(p file.Place) string {
@@ -55,12 +55,12 @@ func (r *rotationOptions) tcpdumpName(path string) func(file.Place) string {
 	}
 }
 
-// FirstName is how the first file is called that begins now.
+// FirstName is the name of the first file, if it begins now.
 func (r *rotationOptions) FirstName(path string) string {
 	return r.tcpdumpName(path)(file.Place{Period: time.Now()})
 }
 
-// sameNames is the error of a name that files of -G have in common.
+// sameNames is the error of a name that two consecutive files of -G can share.
 func (r *rotationOptions) sameNames(path string) error {
 	if hasTime(path) {
 		return fmt.Errorf("-G %v: -w %s can name two files in a row alike, and the second would overwrite the first: "+
@@ -72,17 +72,18 @@ func (r *rotationOptions) sameNames(path string) error {
 		r.Every, path, escape.ShellWord(stem+"_%F_%T"+format+compression), r.Every.Seconds())
 }
 
-// hasTime says whether the name of a file changes with the time.
+// hasTime reports whether the name of a file has a conversion of strftime(3) for a time.
 func hasTime(path string) bool {
 	one := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
 	other := time.Date(2012, 11, 30, 17, 48, 59, 0, time.UTC)
 	return strftime.Format(path, one) != strftime.Format(path, other)
 }
 
-// changesEach says whether each file has another name than the one before, whenever the first file
-// begins. It compares two files that begin on 1 January 2001, a Monday, at midnight and one period
-// later. A minute, an hour, a day, a week, a month and a year begin at that midnight. So if the
-// finest of these in the name is longer than a period, the second file begins within it, too.
+// changesEach reports whether each file has another name than the one before, at any time. It
+// compares the names of two files that begin on 1 January 2001, a Monday, at midnight and one
+// period later. Minute, hour, day, week, month and year all begin at that midnight: so if the
+// finest unit in the name is longer than a period, both files begin in the same unit and have the
+// same name.
 func changesEach(path string, period time.Duration) bool {
 	midnight := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
 	return strftime.Format(path, midnight) != strftime.Format(path, midnight.Add(period))
@@ -96,8 +97,8 @@ func (r *rotationOptions) digits() (digits int) {
 	return digits
 }
 
-// Lasting is a path in the directory that contains all files of this name. The names of directories
-// may also have a time in them.
+// Lasting is a path in the directory that contains all files of this name: a directory's name, too,
+// may have a time in it.
 func (r *rotationOptions) Lasting(path string) string {
 	if r.Every == 0 {
 		return path
@@ -108,7 +109,8 @@ func (r *rotationOptions) Lasting(path string) string {
 	return path
 }
 
-// dumpcapName returns dumpcap's names: a number from 1 on and a time before the suffix.
+// dumpcapName returns a function that makes dumpcap's names: a number from 1 on and a time before
+// the suffix.
 func (r *rotationOptions) dumpcapName(path string) func(file.Place) string {
 	stem, format, compression := file.SplitName(path)
 	return func(p file.Place) string {

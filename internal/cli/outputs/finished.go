@@ -19,46 +19,46 @@ import (
 // commandPatience is the longest time that the end of a capture waits for the commands of -z.
 const commandPatience = time.Minute
 
-// Finished announces each file that a capture has finished: it prints its name to standard output,
-// and runs the command of -z with it. Neither makes the capture wait.
+// Finished prints the name of each file that a capture has finished, and runs the command of -z
+// with it. The capture does not wait for either.
 type Finished struct {
-	Around func(print func()) // calls print, if the terminal shows something that must make room; nil: nothing does
+	Around func(print func()) // calls print, and hides a status line meanwhile; nil = there is no status line
 
 	process *frame.Process
 
 	path   string    // of the command; "" = none
-	name   string    // of the command, as -z names it
+	name   string    // of the command, as given with -z
 	output io.Writer // of the command; nil = discarded
 
-	running chan struct{} // full while as many commands run as are allowed
-	over    sync.WaitGroup
+	running chan struct{}  // a semaphore of the commands
+	over    sync.WaitGroup // of all goroutines
 
 	mu       sync.Mutex
 	names    []string // to be printed
-	printing bool
+	printing bool     // a goroutine prints names
 	prints   tally
 	commands tally
-	begun    int         // of the commands
-	note     func(error) // prints an error at once; nil during Wait
+	begun    int         // commands
+	notice   func(error) // prints an error at once; nil during Wait
 }
 
-// A tally counts what was asked for files, and how it ended.
+// A tally counts the files for which one of the two jobs was requested, and its results.
 type tally struct {
-	what                 string // as errors name it
-	asked, ended, failed int
-	first                error // of those that failed
-	told                 bool  // whether first was printed
+	job                  string // the flag, for messages
+	asked, ended, failed int    // files; ended includes failed
+	first                error  // the first failure
+	noticed              bool   // first was printed
 }
 
 func (t *tally) left() int { return t.asked - t.ended }
 
-// maxNames is how many names may wait to be printed. More are not printed.
+// maxNames bounds the names that wait to be printed. More names are discarded, with an error.
 const maxNames = 10_000
 
-// NewFinished looks the command up before anything is captured.
-func NewFinished(p *frame.Process, command string, output *os.File, note func(error)) (*Finished, error) {
-	f := &Finished{process: p, name: command, note: note, running: make(chan struct{}, runtime.NumCPU())}
-	f.prints.what, f.commands.what = "--print-files", "-z "+command
+// NewFinished looks up the command in the PATH.
+func NewFinished(p *frame.Process, command string, output *os.File, notice func(error)) (*Finished, error) {
+	f := &Finished{process: p, name: command, notice: notice, running: make(chan struct{}, runtime.NumCPU())}
+	f.prints.job, f.commands.job = "--print-files", "-z "+command
 	if output != nil {
 		f.output = output
 	}
@@ -83,33 +83,35 @@ func (f *Finished) Print(file string) {
 		return
 	}
 	f.names = append(f.names, file)
-	if f.printing {
-		return
+	if !f.printing {
+		f.printing = true
+		f.over.Go(f.printNames)
 	}
-	f.printing = true
-	f.over.Go(func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		for len(f.names) > 0 {
-			text := f.names[0] + "\n"
-			f.names = f.names[1:]
-			f.mu.Unlock()
-			var err error
-			print := func() { _, err = io.WriteString(f.process.Stdout, text) }
-			if f.Around != nil {
-				f.Around(print)
-			} else {
-				print()
-			}
-			f.mu.Lock()
-			if err == nil {
-				f.prints.ended++
-				continue
-			}
-			f.fail(&f.prints, fmt.Errorf("--print-files: %w", frame.ExplainPrint(err)))
+}
+
+// printNames prints names until none is left.
+func (f *Finished) printNames() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.names) > 0 {
+		text := f.names[0] + "\n"
+		f.names = f.names[1:]
+		f.mu.Unlock()
+		var err error
+		print := func() { _, err = io.WriteString(f.process.Stdout, text) }
+		if f.Around != nil {
+			f.Around(print)
+		} else {
+			print()
 		}
-		f.printing = false
-	})
+		f.mu.Lock()
+		if err != nil {
+			f.fail(&f.prints, fmt.Errorf("--print-files: %w", frame.ExplainPrint(err)))
+		} else {
+			f.prints.ended++
+		}
+	}
+	f.printing = false
 }
 
 // Run runs the command for a file. As many commands run at the same time as there are CPUs.
@@ -122,7 +124,7 @@ func (f *Finished) Run(file string) {
 		f.mu.Lock()
 		f.begun++
 		f.mu.Unlock()
-		err := f.command(file)
+		err := f.runCommand(file)
 		<-f.running
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -137,19 +139,18 @@ func (f *Finished) Run(file string) {
 // HasCommand reports whether a command runs for each file. f may be nil.
 func (f *Finished) HasCommand() bool { return f != nil && f.path != "" }
 
-// command runs the command, and gives it the lowest priority once it has started, so that the
-// capture comes first. It has a process group of its own, so that Ctrl-C at the terminal does not
-// end it.
-func (f *Finished) command(file string) error {
+// runCommand runs the command with the lowest priority, so that the capture comes first, and in its
+// own process group, so that Ctrl-C at the terminal does not end it.
+func (f *Finished) runCommand(file string) error {
 	cmd := exec.Command(f.path, file)
 	cmd.Stdout, cmd.Stderr = f.output, f.output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	// The priority is set after the start. A thread with this priority may wait a second for a CPU,
-	// and while it starts a command, the reader of packets waits with it. A command that runs as
-	// another user, or has left its group, keeps the normal priority.
+	// The priority is set only after the start: a thread with this priority may wait a second for a
+	// CPU, and while it starts a command, the reader of packets would wait with it. A command that
+	// runs as another user, or has left its group, keeps the normal priority.
 	unix.Setpriority(unix.PRIO_PGRP, cmd.Process.Pid, 19)
 	return cmd.Wait()
 }
@@ -160,49 +161,49 @@ func (f *Finished) fail(t *tally, err error) {
 	if t.failed++; t.failed > 1 {
 		return
 	}
-	if t.first = err; f.note != nil {
-		f.note(err)
-		t.told = true
+	if t.first = err; f.notice != nil {
+		f.notice(err)
+		t.noticed = true
 	}
 }
 
-// printPatience is the longest time that the end of a capture waits for a reader of names that
-// takes none.
+// printPatience is the longest time that the end of a capture waits while no name is read.
 const printPatience = 2 * time.Second
 
-// Wait waits until all names are printed and all commands have ended, for a limited time, and until
-// a further signal to end. From now on only this goroutine calls note.
-func (f *Finished) Wait(note func(error)) {
+// Wait waits until all names are printed and all commands have ended, but at most for
+// commandPatience, and not after a further signal to end. From now on only this goroutine calls
+// notice.
+func (f *Finished) Wait(notice func(error)) {
 	over := make(chan struct{})
 	f.mu.Lock()
-	f.note = nil
+	f.notice = nil
 	f.mu.Unlock()
 	go func() {
 		f.over.Wait()
 		close(over)
 	}()
-	f.await(over, note)
+	f.await(over, notice)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n := f.commands.left(); n > 0 {
 		running := f.begun - f.commands.ended
-		note(fmt.Errorf("-z %s: %d commands have not ended, and go on by themselves; for %d files none was started", f.name, running, n-running))
+		notice(fmt.Errorf("-z %s: %d commands have not ended, and go on by themselves; for %d files none was started", f.name, running, n-running))
 	}
 	if n := f.prints.left(); n > 0 {
-		note(fmt.Errorf("--print-files: nobody has read %d of %d names", n, f.prints.asked))
+		notice(fmt.Errorf("--print-files: nobody has read %d of %d names", n, f.prints.asked))
 	}
 	for _, t := range []*tally{&f.prints, &f.commands} {
-		if t.failed > 0 && !t.told {
-			note(t.first)
+		if t.failed > 0 && !t.noticed {
+			notice(t.first)
 		}
 		if t.failed > 1 {
-			note(fmt.Errorf("%s: failed for %d of %d files", t.what, t.failed, t.asked))
+			notice(fmt.Errorf("%s: failed for %d of %d files", t.job, t.failed, t.asked))
 		}
 	}
 }
 
-// await returns when over is closed, or when waiting any longer is of no use.
-func (f *Finished) await(over <-chan struct{}, note func(error)) {
+// await returns when over is closed, at a limit of Wait, or if only unread names are left.
+func (f *Finished) await(over <-chan struct{}, notice func(error)) {
 	limit, soon := time.After(commandPatience), time.After(time.Second)
 	look := time.NewTicker(printPatience)
 	defer look.Stop()
@@ -217,7 +218,7 @@ func (f *Finished) await(over <-chan struct{}, note func(error)) {
 			return
 		case <-soon:
 			if n := f.left(&f.commands); n > 0 {
-				note(fmt.Errorf("-z %s: waiting for %d commands to end, for a minute at most", f.name, n))
+				notice(fmt.Errorf("-z %s: waiting for %d commands to end, for a minute at most", f.name, n))
 			}
 		case <-look.C:
 			unread := f.left(&f.prints)

@@ -16,31 +16,33 @@ func formatNames() (names []string) {
 
 // formatUsage is the help of --format.
 func formatUsage() string {
-	var all []string
-	for _, f := range file.Formats() {
-		text := f.String()
-		if f.About() != "" {
-			text += ", " + f.About()
-		}
-		all = append(all, text)
-	}
-	return "`format` of the file or stream: " + either(all, ", or ") + " (default: by the file's suffix, else pcapng; .gz or .zst after that compresses)"
+	return usageOf(file.Format.About, ", or ", "; .gz or .zst after that compresses")
 }
 
-// PrintedFormatUsage is the help of --format where it prints what may be printed.
+// PrintedFormatUsage is the help of --format of a command that prints packets in text formats.
 func PrintedFormatUsage() string {
+	return usageOf(func(f file.Format) string {
+		if f.IsText() {
+			return "which is printed without -w"
+		}
+		return ""
+	}, " or ", "")
+}
+
+// usageOf lists the formats with a remark about each, before the last with this word.
+func usageOf(remark func(file.Format) string, or, more string) string {
 	var all []string
 	for _, f := range file.Formats() {
 		text := f.String()
-		if f.IsText() {
-			text += ", which is printed without -w"
+		if about := remark(f); about != "" {
+			text += ", " + about
 		}
 		all = append(all, text)
 	}
-	return "`format` of the file or stream: " + either(all, " or ") + " (default: by the file's suffix, else pcapng)"
+	return "`format` of the file or stream: " + either(all, or) + " (default: by the file's suffix, else pcapng" + more + ")"
 }
 
-// FormatChoice are the formats in the example of a name: pcapng|pcap|json.
+// FormatChoice lists the formats in the example of a name: pcapng|pcap|json.
 func FormatChoice() string { return strings.Join(formatNames(), "|") }
 
 // suffixChoice are the suffixes of all formats.
@@ -58,8 +60,29 @@ func either(words []string, or string) string {
 	return strings.Join(words[:last], ", ") + or + words[last]
 }
 
-// Text is the format of --format if it has lines of text, which may be printed.
+// Text is the value of --format; ok means that it is a text format, which can be printed.
 func (o *Options) Text() (f file.Format, ok bool) {
 	f, err := file.ParseFormat(o.Format)
 	return f, err == nil && f.IsText()
+}
+
+// captureSuffixes end the names of capture files, or come before .gz and .zst.
+var captureSuffixes = []string{".pcapng", ".pcap", ".cap", ".ntar", ".dmp"}
+
+// IsCaptureName reports whether an argument ends as the names of capture files do.
+func IsCaptureName(arg string) bool {
+	if strings.ContainsAny(arg, " \t()") {
+		return false // a filter in one argument
+	}
+	for _, packed := range []string{".gz", ".zst"} {
+		if name, ok := strings.CutSuffix(arg, packed); ok {
+			return name != ""
+		}
+	}
+	for _, suffix := range captureSuffixes {
+		if strings.HasSuffix(arg, suffix) {
+			return true
+		}
+	}
+	return false
 }

@@ -14,27 +14,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSocketPath is how many bytes the path of a socket may have (unix(7)).
+// maxSocketPath is the most bytes of the path of a socket (unix(7)).
 const maxSocketPath = 107
 
-// lockPatience is how long to wait for the lock of a directory, and for a connection to a socket in
-// it. A process that makes a socket holds the lock for milliseconds. Whoever may read the directory
-// could hold it for good to prevent sockets, so after this time it goes on without the lock.
+// lockPatience is the timeout for the lock of a directory, and for a connection to a socket in it.
+// A process that makes a socket holds the lock for milliseconds. Another user who may read the
+// directory could hold it forever to prevent sockets, so after this time the lock is omitted.
 const lockPatience = time.Second
 
-// A localListener is a socket in the file system, which its owner alone may connect to. It removes
-// the socket when it is closed.
+// A localListener is a socket in the file system, to which only its owner may connect. Close
+// removes the socket.
 type localListener struct {
 	*net.UnixListener
 	dir  *os.File
-	name string      // in the directory
-	made unix.Stat_t // of the socket
-	once sync.Once
+	name string      // in dir
+	made unix.Stat_t // of the socket, when it was made
+	once sync.Once   // the removal
 }
 
-// listenLocally makes a socket. It replaces only a socket that nobody listens on any more. It locks
-// the directory meanwhile, because otherwise two processes that find such a leftover could remove
-// each other's new socket.
+// listenLocally makes a socket. It replaces only a socket without a listener. It locks the
+// directory meanwhile, because otherwise two processes that find such a leftover could remove each
+// other's new socket.
 func listenLocally(path string) (_ *localListener, err error) {
 	if path == "" || len(path) > maxSocketPath {
 		return nil, fmt.Errorf("the path of a socket has 1 to %d bytes", maxSocketPath)
@@ -92,7 +92,7 @@ func (l *localListener) stat() (info unix.Stat_t, err error) {
 	return info, err
 }
 
-// removeLeftover removes a socket that nobody listens on.
+// removeLeftover removes a socket without a listener, and refuses any other file.
 func (l *localListener) removeLeftover(path string) error {
 	info, err := l.stat()
 	switch {
@@ -118,8 +118,8 @@ func (l *localListener) isOwn(info *unix.Stat_t) bool {
 	return info.Mode&unix.S_IFMT == unix.S_IFSOCK && info.Ino == l.made.Ino && info.Dev == l.made.Dev
 }
 
-// give gives the socket to a user. It changes the owner by a descriptor, because whoever may write
-// in the directory can put a file of somebody else at the name at any moment.
+// give gives the socket to a user. It changes the owner by a descriptor, because another user who
+// may write in the directory can replace the socket by somebody's file at any time.
 func (l *localListener) give(uid, gid int) error {
 	fd, err := unix.Openat(int(l.dir.Fd()), l.name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -137,7 +137,7 @@ func (l *localListener) give(uid, gid int) error {
 }
 
 // Close closes the socket, and removes its file unless another file has its name now. If this
-// process may not remove it, the next process that listens there does.
+// process may not remove it, the next listener does.
 func (l *localListener) Close() error {
 	err := l.UnixListener.Close()
 	l.once.Do(func() {

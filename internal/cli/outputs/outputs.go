@@ -1,5 +1,5 @@
-// Package outputs is where read and the capture write packets: the flags about files, series of
-// files, streams and lines on standard output, what -w names, and what each output has taken.
+// Package outputs has the outputs of read and the capture: the flags about files, series of files,
+// streams and lines on standard output, the values of -w, and the summary of each output.
 package outputs
 
 import (
@@ -20,18 +20,18 @@ import (
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
-// Options are the flags of capture and read for the places that packets go to.
+// Options are the flags of capture and read about outputs.
 type Options struct {
 	Process *frame.Process // set by the command that has the flags
 
 	Writes   frame.NameList
-	Targets  []Target // the outputs that -w names
+	Targets  []Target // Writes, parsed
 	Write    string   // the -w to which the flags about files apply: a file with a name, else "-"
 	Format   string
 	Print    bool
-	Count    uint64
-	Counted  string // the flag that count is of; "" = -c
-	Duration time.Duration
+	Count    uint64        // packets after which the run ends; 0 = no limit
+	Counted  string        // the flag that Count comes from; "" = -c
+	Duration time.Duration // after which the run ends; 0 = no limit
 	Unbuffer bool
 	Unnamed  bool // omit the command line from files
 
@@ -56,8 +56,8 @@ func (o *Options) FileFlags() []frame.Flag {
 	}
 }
 
-// LaterFile is a file beside which further ones are created once packets come: those of a series.
-// "" = every file is open by then.
+// LaterFile is a file in whose directory later files of a series are created while packets come; ""
+// = all files are open before that.
 func (o *Options) LaterFile() string {
 	if o.Series == nil {
 		return ""
@@ -65,7 +65,7 @@ func (o *Options) LaterFile() string {
 	return o.Rotate.Lasting(o.Write)
 }
 
-// MadeFiles are the files that are created at the start, or beside which others are created.
+// MadeFiles are the files that are created at the start, or whose directories get further files.
 func (o *Options) MadeFiles() (files []string) {
 	for _, name := range o.Files() {
 		files = append(files, o.Rotate.Lasting(name))
@@ -95,22 +95,23 @@ func (o *Options) Writer(t *Target) file.Options {
 	}
 }
 
-// Destinations are the outputs for packets, and what is done with finished files.
+// Destinations are the open outputs for packets, and the jobs for finished files.
 type Destinations struct {
 	Flags  *Options
 	Writer func(*Target) file.Options
-	Notice func(error) // does not wait
+	Notice func(error) // must not wait
 
 	Opened   []destination
 	Outputs  []Named   // including the recorder, in the order of -w
-	Finished *Finished // nil if nothing is done with finished files
-	taken    progress  // so far
+	Finished *Finished // nil without a series of files
+	taken    progress
 }
 
-// Open opens the outputs that the flags name, except those that opens has opened or omits. output
-// gets what the commands of -z print; nil = nobody.
-func (d *Destinations) Open(ctx context.Context, output *os.File, opens func(*Target) (bool, error)) error {
-	if err := d.watchFiles(output); err != nil {
+// Open opens the outputs of the flags. It calls special first for each target, which returns true
+// if it has opened or omitted the target. The commands of -z write to output; nil = their output is
+// discarded.
+func (d *Destinations) Open(ctx context.Context, output *os.File, special func(*Target) (bool, error)) error {
+	if err := d.prepareFinished(output); err != nil {
 		return err
 	}
 	if err := d.Flags.Adopt(); err != nil {
@@ -118,7 +119,7 @@ func (d *Destinations) Open(ctx context.Context, output *os.File, opens func(*Ta
 	}
 	for i := range d.Flags.Targets {
 		t := &d.Flags.Targets[i]
-		done, err := opens(t)
+		done, err := special(t)
 		if !done && err == nil {
 			var opened destination
 			if opened, err = d.openTarget(ctx, t); err == nil {
@@ -132,7 +133,7 @@ func (d *Destinations) Open(ctx context.Context, output *os.File, opens func(*Ta
 	return d.listen()
 }
 
-// openTarget opens what a -w names.
+// openTarget opens the output of a -w.
 func (d *Destinations) openTarget(ctx context.Context, t *Target) (destination, error) {
 	if t.URL == nil {
 		return d.openFile(ctx, t)
@@ -144,7 +145,7 @@ func (d *Destinations) openTarget(ctx context.Context, t *Target) (destination, 
 	return opened, nil
 }
 
-// listen listens where --serve says.
+// listen opens the server of --serve.
 func (d *Destinations) listen() error {
 	live := &d.Flags.Live
 	if live.Serve == "" {
@@ -170,7 +171,7 @@ func (d *Destinations) Add(name string, opened destination) {
 	d.Flags.Process.CountTaken(d.taken.bytes)
 }
 
-// Givers are what is given to whom the process becomes.
+// Givers are the outputs whose files are given to the user that the process becomes.
 func (d *Destinations) Givers() (all []frame.Giver) {
 	for _, opened := range d.Opened {
 		if g, ok := opened.(frame.Giver); ok {
@@ -180,7 +181,7 @@ func (d *Destinations) Givers() (all []frame.Giver) {
 	return all
 }
 
-// Close releases what End has not released, or what was never begun.
+// Close closes all outputs, also those without Begin or End.
 func (d *Destinations) Close() error {
 	var errs []error
 	for _, opened := range d.Opened {
@@ -189,9 +190,8 @@ func (d *Destinations) Close() error {
 	return errors.Join(errs...)
 }
 
-// watchFiles prepares what -z and --print-files do with finished files. The output of the commands
-// goes to a file; nil = nowhere.
-func (d *Destinations) watchFiles(output *os.File) (err error) {
+// prepareFinished prepares the jobs of -z and --print-files for finished files.
+func (d *Destinations) prepareFinished(output *os.File) (err error) {
 	series, rotate := d.Flags.Series, &d.Flags.Rotate
 	if series == nil {
 		return nil
@@ -214,26 +214,26 @@ func (d *Destinations) watchFiles(output *os.File) (err error) {
 	return nil
 }
 
-// nameFiles are the directories of the files with name servers and hosts. Most systems replace
-// these files as a whole, so only the directories lead to them later.
+// nameFiles are the directories of the files with name servers and hosts. The sandbox gets the
+// directories, because most systems replace these files by new ones.
 var nameFiles = []string{"/etc", "/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf"}
 
-// OutputNeeds permits what the outputs do later: looking at their files, connecting again to their
-// receivers, and starting the program of -z.
-func (c *Options) OutputNeeds(box *privilege.Sandbox) {
-	box.Programs = c.Rotate.command != ""
+// OutputNeeds permits the later work of the outputs in the sandbox: checks of their files, new
+// connections to their receivers, and the command of -z.
+func (o *Options) OutputNeeds(box *privilege.Sandbox) {
+	box.Programs = o.Rotate.command != ""
 	box.Work = append(box.Work, privilege.Files)
-	if c.Live.Serve != "" && !slices.Contains(box.Work, privilege.Accepting) {
+	if o.Live.Serve != "" && !slices.Contains(box.Work, privilege.Accepting) {
 		box.Work = append(box.Work, privilege.Accepting)
 	}
-	if c.Live.TLS.Asked() {
-		x509.SystemCertPool() // Go reads it when it first needs it
+	if o.Live.TLS.Asked() {
+		x509.SystemCertPool() // reads and caches the files
 	}
-	if path, ok := frame.SocketPath(c.Live.Serve); ok {
+	if path, ok := frame.SocketPath(o.Live.Serve); ok {
 		box.Removable = []string{filepath.Dir(path)} // to remove the socket at the end
 	}
-	for i := range c.Targets {
-		u := c.Targets[i].URL
+	for i := range o.Targets {
+		u := o.Targets[i].URL
 		if u == nil {
 			continue
 		}

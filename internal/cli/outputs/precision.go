@@ -6,8 +6,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// A precision is that of the time stamps in lines and in pcap files; "" = the user did not say, and
-// lines have microseconds, files nanoseconds.
+// A precision is the unit of time stamps in lines and in pcap files; "" = microseconds in lines,
+// and nanoseconds in files.
 type precision string
 
 const (
@@ -15,7 +15,7 @@ const (
 	nano  precision = "nano"
 )
 
-// flags are tcpdump's flags for it, of which the last one counts.
+// flags are tcpdump's flags for the precision. The last one on the command line has precedence.
 func (p *precision) flags() []frame.Flag {
 	flags := []frame.Flag{{Name: "time-stamp-precision", Value: &precisionFlag{p, ""}, Words: []string{string(micro), string(nano)},
 		Help: "print, and write to pcap files, time stamps with microseconds (`micro`) or nanoseconds (nano); without this, lines have microseconds, and files nanoseconds"}}
@@ -25,22 +25,22 @@ func (p *precision) flags() []frame.Flag {
 	return flags
 }
 
-// A precisionFlag is a flag that sets a precision: its own, or the one that is its value.
+// A precisionFlag is a flag that sets a precision: its own, or its value.
 type precisionFlag struct {
-	of  *precision
-	own precision
+	target *precision
+	own    precision // "" = the flag has a value
 }
 
-// Set also takes the name of a precision where the flag has one of its own: so the value that
-// String returns means the same for all of these flags, in any order.
+// Set also accepts the name of a precision for a flag with its own, so that the value of String can
+// be given to any of these flags.
 func (f *precisionFlag) Set(value string) error {
 	switch {
 	case f.own != "" && value == "true":
-		*f.of = f.own
+		*f.target = f.own
 	case strings.EqualFold(value, string(micro)):
-		*f.of = micro
+		*f.target = micro
 	case strings.EqualFold(value, string(nano)):
-		*f.of = nano
+		*f.target = nano
 	default:
 		return frame.Refusal("say micro or nano")
 	}
@@ -48,16 +48,16 @@ func (f *precisionFlag) Set(value string) error {
 }
 
 func (f *precisionFlag) String() string {
-	if f.of == nil {
+	if f.target == nil {
 		return ""
 	}
-	return string(*f.of)
+	return string(*f.target)
 }
 
 // Forget undoes Set.
-func (f *precisionFlag) Forget() { *f.of = "" }
+func (f *precisionFlag) Forget() { *f.target = "" }
 
-// Type is that of a flag without a value, for the help, if the flag has a precision of its own.
+// Type is bool for a flag without a value, for the help.
 func (f *precisionFlag) Type() string {
 	if f.own != "" {
 		return "bool"

@@ -9,8 +9,8 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// Printed is an output to standard output. If its reader ends, as in `| head`, everything ends
-// without an error, and packets that come later are not sampled.
+// Printed is an output to standard output. If its reader ends, as in `| head`, the run ends without
+// an error, and later packets count as not sampled.
 type Printed struct {
 	capture.Output
 	Gone bool // the reader has ended
@@ -19,8 +19,8 @@ type Printed struct {
 // Unwrap returns the output that prints, which may have a queue.
 func (o *Printed) Unwrap() capture.Output { return o.Output }
 
-// Accounts returns the accounts so far: packets that were printed are Captured. The output must
-// know its own, as a File and a Printer do. Any goroutine may call it.
+// Accounts implements Live: printed packets are Captured. For an output without accounts it returns
+// those of the session.
 func (o *Printed) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
 	if live, ok := o.Output.(accounted); ok {
 		return live.Accounts(session)
@@ -28,21 +28,18 @@ func (o *Printed) Accounts(session func() (capture.Accounts, error)) (capture.Ac
 	return session()
 }
 
-// accounted is an output that knows its accounts while the capture runs.
-type accounted interface {
-	Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error)
+// Write implements capture.Output.
+func (o *Printed) Write(packets []capture.Packet) error {
+	return o.replaceEPIPE(o.Output.Write(packets))
 }
 
-// Write prints packets.
-func (o *Printed) Write(packets []capture.Packet) error { return o.quiet(o.Output.Write(packets)) }
+// Flush implements capture.Output.
+func (o *Printed) Flush() error { return o.replaceEPIPE(o.Output.Flush()) }
 
-// Flush prints what is buffered.
-func (o *Printed) Flush() error { return o.quiet(o.Output.Flush()) }
-
-// End prints the rest. Packets that came after the reader had gone were not sampled.
+// End implements capture.Output. Packets after the end of the reader become not sampled.
 func (o *Printed) End(final capture.Accounts) (capture.Accounts, error) {
 	own, err := o.Output.End(final)
-	if err = o.quiet(err); !o.Gone {
+	if err = o.replaceEPIPE(err); !o.Gone {
 		return own, err
 	}
 	for i := range own {
@@ -55,12 +52,11 @@ func (o *Printed) End(final capture.Accounts) (capture.Accounts, error) {
 	return own, nil
 }
 
-// ErrReaderGone ends a capture or a reading when nobody reads standard output any more.
+// ErrReaderGone ends a capture or a reading when the reader of standard output has ended.
 var ErrReaderGone = fmt.Errorf("%w: the reader of standard output has ended", capture.ErrEnough)
 
-// quiet replaces the error that nobody reads by ErrReaderGone, which ends everything without an
-// error.
-func (o *Printed) quiet(err error) error {
+// replaceEPIPE replaces EPIPE by ErrReaderGone, with which the run ends without an error.
+func (o *Printed) replaceEPIPE(err error) error {
 	if !errors.Is(err, unix.EPIPE) {
 		return err
 	}

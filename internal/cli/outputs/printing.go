@@ -8,16 +8,16 @@ import (
 	"github.com/xdpcap/xdpcap/internal/lines"
 )
 
-// PrintOptions are the flags that say how packets are printed. They mean what tcpdump's mean.
+// PrintOptions are the flags about printed packets, with the meaning of tcpdump's.
 type PrintOptions struct {
-	Verbose, hex, hexASCII, ascii, time frame.Count // how often the flag was given
+	Verbose, hex, hexASCII, ascii, time frame.Count // the number of times that the flag was given
 
 	Quiet, linkLevel, number, lengths, unverified bool
 
 	precision precision
 }
 
-// Flags are their rows.
+// Flags are the rows of the flags.
 func (o *PrintOptions) Flags() []frame.Flag {
 	flags := []frame.Flag{
 		{Name: "verbose", Letter: "v", Value: &o.Verbose, Help: "print more of each packet, and more about errors; -vv, -vvv: still more"},
@@ -61,5 +61,5 @@ func (o *PrintOptions) Format(color bool) lines.Format {
 	return f
 }
 
-// Microseconds reports whether pcap files are to have microseconds instead of nanoseconds.
+// Microseconds reports whether pcap files have microseconds instead of nanoseconds.
 func (o *PrintOptions) Microseconds() bool { return o.precision == micro }

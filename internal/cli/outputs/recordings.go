@@ -11,8 +11,8 @@ import (
 	"github.com/xdpcap/xdpcap/capture/file"
 )
 
-// Recordings is what the flags about several files ask for where each trigger of a recorder makes a
-// File. given tells which flags were set.
+// Recordings are the limits of the flags about several files for a recorder, which makes a file for
+// each trigger. given reports whether a flag was set.
 func (o *Options) Recordings(given func(flag string) bool) (limits file.Rotation, err error) {
 	if flag := givenRotation(func(flag string) bool { return given(flag) && !limitsRecordings[flag] }); flag != "" {
 		return limits, fmt.Errorf("%s and --ring: each trigger makes a file: choose one", flag)
@@ -30,7 +30,7 @@ func (o *Options) Recordings(given func(flag string) bool) (limits file.Rotation
 	return file.Rotation{Keep: int(o.Rotate.files), MaxBytes: o.Rotate.maxBytes.Bytes, MinFree: o.Rotate.minFree.Bytes}, nil
 }
 
-// splitRecording takes a path apart. The number of a recording goes between stem and suffix.
+// splitRecording divides a path. The number of a recording is inserted between stem and suffix.
 func splitRecording(path string) (dir, stem, suffix string) {
 	dir, name := filepath.Split(path)
 	if i := strings.IndexByte(name[1:], '.'); i >= 0 {
@@ -39,15 +39,14 @@ func splitRecording(path string) (dir, stem, suffix string) {
 	return dir, name, ""
 }
 
-// FileNames returns a function that returns the next name: FILE-1, FILE-2 and so on, beginning
-// above a number. It skips names of files that an earlier recorder has left.
-func FileNames(path string, after int) func() string {
+// FileNames returns a function that returns the next name: FILE-1, FILE-2 and so on, with numbers
+// above last. It skips names of files that exist.
+func FileNames(path string, last int) func() string {
 	dir, stem, suffix := splitRecording(path)
-	n := after
 	return func() string {
 		for {
-			n++
-			next := fmt.Sprintf("%s%s-%d%s", dir, stem, n, suffix)
+			last++
+			next := fmt.Sprintf("%s%s-%d%s", dir, stem, last, suffix)
 			if _, err := os.Lstat(next); errors.Is(err, os.ErrNotExist) {
 				return next
 			}
@@ -55,14 +54,14 @@ func FileNames(path string, after int) func() string {
 	}
 }
 
-// RecordingNames is how the files of a recorder are called: N stands for a number.
+// RecordingNames is the name of a recorder's files in messages: N stands for a number.
 func RecordingNames(path string) string {
 	dir, stem, suffix := splitRecording(path)
 	return dir + stem + "-N" + suffix
 }
 
 // EarlierRecordings returns the files of earlier recorders, the oldest first, and their largest
-// number. The error is that of Adopt.
+// number. The error has the same meaning as that of Adopt.
 func EarlierRecordings(path string) (paths []string, largest int, err error) {
 	dir, stem, suffix := splitRecording(path)
 	left, err := leftFiles(dir, regexp.QuoteMeta(stem)+`-(\d+)`+regexp.QuoteMeta(suffix))

@@ -16,22 +16,22 @@ import (
 // rotationOptions are the flags about several files: -C, -G, -W and -z are tcpdump's, -a and -b
 // dumpcap's.
 type rotationOptions struct {
-	size   frame.Size
-	Every  time.Duration
-	files  uint64
-	ends   []string // -a
-	begins []string // -b
+	size   frame.Size    // -C
+	Every  time.Duration // -G
+	files  uint64        // -W
+	ends   []string      // -a
+	begins []string      // -b
 
 	maxBytes, minFree frame.Size
 
 	atomic, PrintFiles bool
 	noOverwrite        bool
-	command            string
+	command            string // -z
 
-	firstNumber int // how many numbers a ring skips, because earlier runs have used them
+	firstNumber int // of the first file: earlier runs of the ring have used the numbers below
 }
 
-// Flags are their rows.
+// Flags are the rows of the flags.
 func (o *rotationOptions) Flags() []frame.Flag {
 	o.size = frame.Size{Unit: 1e6}
 	o.maxBytes, o.minFree = frame.Size{Unit: 1}, frame.Size{Unit: 1}
@@ -57,14 +57,14 @@ func (o *rotationOptions) Flags() []frame.Flag {
 	}
 }
 
-// rotationFlags are the flags that by themselves ask for several files. -a does so only with some
-// values, and --no-overwrite never.
+// rotationFlags are the flags that always request several files: -a does so only with some values,
+// and --no-overwrite never.
 func rotationFlags() []frame.Flag {
 	return slices.DeleteFunc(new(rotationOptions).Flags(), func(f frame.Flag) bool { return f.Name == "autostop" || f.Name == "no-overwrite" })
 }
 
-// givenRotation returns the first of these flags that was given, as messages name it, or "". given
-// says which flags were set.
+// givenRotation returns the first of rotationFlags that was given, as messages name it, or "".
+// given reports whether a flag was set.
 func givenRotation(given func(flag string) bool) string {
 	for _, flag := range rotationFlags() {
 		if given(flag.Name) {
@@ -74,9 +74,8 @@ func givenRotation(given func(flag string) bool) string {
 	return ""
 }
 
-// IdleRotation returns the flags about several files that have no effect. Without a -w FILE these
-// are all, and without -C and -G it is -W. With a recorder these are all that do not limit its
-// recordings.
+// IdleRotation returns the flags about several files that have no effect: all without a -w FILE, -W
+// without -C and -G, and with a recorder all but limitsRecordings.
 func (o *Options) IdleRotation(recorder bool) (names []string) {
 	r := &o.Rotate
 	for _, flag := range rotationFlags() {
@@ -91,8 +90,8 @@ func (o *Options) IdleRotation(recorder bool) (names []string) {
 	return names
 }
 
-// Rotation is the rotation that the flags ask for; nil = one plain file. given says which flags
-// were set.
+// Rotation is the rotation that the flags request; nil = one plain file. given reports whether a
+// flag was set.
 func (o *Options) Rotation(given func(flag string) bool) (*file.Rotation, error) {
 	r := &o.Rotate
 	asked := givenRotation(given)
@@ -112,40 +111,13 @@ func (o *Options) Rotation(given func(flag string) bool) (*file.Rotation, error)
 	if err := r.ringBuffer(rotation); err != nil {
 		return nil, err
 	}
-	tcpdumps := given("file-size") || given("rotate-seconds") || given("file-count")
-	if err := r.checkFileCount(given); err != nil {
+	if err := r.checkFileCount(given); err != nil || asked == "" {
 		return nil, err
 	}
-	rotates := rotation.Size > 0 || rotation.Packets > 0 || rotation.Period > 0
-	switch {
-	case asked == "":
-		return nil, nil
-	case o.Write == "":
-		return nil, fmt.Errorf("%s: there is no file: add -w out.pcapng", asked)
-	case len(o.Files()) > 1:
-		return nil, fmt.Errorf("%s: -w names %d files, and only one can go on in further files: choose it", asked, len(o.Files()))
-	case frame.IsStdout(o.Write):
-		return nil, fmt.Errorf("%s: standard output cannot go on in further files: write to a file with -w out.pcapng", asked)
-	case given("file-size") && r.size.Bytes == 0:
-		return nil, errors.New("-C 0: must be at least 1, which is a million bytes")
-	case r.Every%time.Second != 0:
-		return nil, fmt.Errorf("-G %v: must be whole seconds", r.Every)
-	case r.Every > 0 && rotation.Files != 1 && (r.files != 1 || r.size.Bytes > 0) && !changesEach(o.Write, r.Every):
-		return nil, r.sameNames(o.Write)
-	case given("file-count") && r.size.Bytes == 0 && r.Every == 0:
-		return nil, errors.New("-W: nothing says when the next file begins: add -C SIZE or -G SECONDS")
-	case tcpdumps && len(r.begins) > 0:
-		return nil, errors.New("-b with -C, -G or -W: they name files in different ways: choose dumpcap's flag or tcpdump's")
-	case rotation.Keep > 0 && !rotates:
-		return nil, errors.New("-b files: nothing says when the next file begins: add -b filesize:kB, -b duration:seconds or the like")
-	case rotation.Files > 1 && !rotates:
-		return nil, errors.New("-a files: nothing says when the next file begins: add -b filesize:kB, -b duration:seconds or the like")
-	case r.PrintFiles && o.WritesStdout():
-		return nil, errors.New("--print-files and -w - both need standard output: choose one")
-	case r.PrintFiles && o.Print:
-		return nil, errors.New("--print-files and --print both need standard output: choose one")
+	if err := o.checkRotation(rotation, asked, given); err != nil {
+		return nil, err
 	}
-	o.name(rotation)
+	o.setNames(rotation)
 	if rotation.Keep > 0 {
 		if err := r.checkCompressor(o.Write); err != nil {
 			return nil, err
@@ -154,13 +126,47 @@ func (o *Options) Rotation(given func(flag string) bool) (*file.Rotation, error)
 	return rotation, nil
 }
 
-// compressors are commands, with the suffix that each adds to the name of a file.
+// checkRotation finds mistakes in the flags about several files. asked is the first of these flags.
+func (o *Options) checkRotation(rotation *file.Rotation, asked string, given func(flag string) bool) error {
+	r := &o.Rotate
+	tcpdumps := given("file-size") || given("rotate-seconds") || given("file-count")
+	rotates := rotation.Size > 0 || rotation.Packets > 0 || rotation.Period > 0
+	switch {
+	case o.Write == "":
+		return fmt.Errorf("%s: there is no file: add -w out.pcapng", asked)
+	case len(o.Files()) > 1:
+		return fmt.Errorf("%s: -w names %d files, and only one can go on in further files: choose it", asked, len(o.Files()))
+	case frame.IsStdout(o.Write):
+		return fmt.Errorf("%s: standard output cannot go on in further files: write to a file with -w out.pcapng", asked)
+	case given("file-size") && r.size.Bytes == 0:
+		return errors.New("-C 0: must be at least 1, which is a million bytes")
+	case r.Every%time.Second != 0:
+		return fmt.Errorf("-G %v: must be whole seconds", r.Every)
+	case r.Every > 0 && rotation.Files != 1 && (r.files != 1 || r.size.Bytes > 0) && !changesEach(o.Write, r.Every):
+		return r.sameNames(o.Write)
+	case given("file-count") && r.size.Bytes == 0 && r.Every == 0:
+		return errors.New("-W: nothing says when the next file begins: add -C SIZE or -G SECONDS")
+	case tcpdumps && len(r.begins) > 0:
+		return errors.New("-b with -C, -G or -W: they name files in different ways: choose dumpcap's flag or tcpdump's")
+	case rotation.Keep > 0 && !rotates:
+		return errors.New("-b files: nothing says when the next file begins: add -b filesize:kB, -b duration:seconds or the like")
+	case rotation.Files > 1 && !rotates:
+		return errors.New("-a files: nothing says when the next file begins: add -b filesize:kB, -b duration:seconds or the like")
+	case r.PrintFiles && o.WritesStdout():
+		return errors.New("--print-files and -w - both need standard output: choose one")
+	case r.PrintFiles && o.Print:
+		return errors.New("--print-files and --print both need standard output: choose one")
+	}
+	return nil
+}
+
+// compressors are commands with the suffix that each adds to the name of a file.
 var compressors = map[string]string{
 	"gzip": ".gz", "pigz": ".gz", "zstd": ".zst", "zstdmt": ".zst", "bzip2": ".bz2", "pbzip2": ".bz2", "lbzip2": ".bz2",
 	"xz": ".xz", "pixz": ".xz", "lzma": ".lzma", "lz4": ".lz4", "lzop": ".lzo", "compress": ".Z",
 }
 
-// checkCompressor refuses a command whose files a ring would not know and so never remove.
+// checkCompressor refuses a command that renames files, which a ring could not remove later.
 func (r *rotationOptions) checkCompressor(path string) error {
 	suffix, ok := compressors[filepath.Base(r.command)]
 	if !ok {
@@ -188,7 +194,7 @@ func (r *rotationOptions) checkFileCount(given func(flag string) bool) error {
 	return nil
 }
 
-// autostop reads -a.
+// autostop applies the values of -a, to the rotation or to Duration and Count.
 func (o *Options) autostop(rotation *file.Rotation) error {
 	for _, text := range o.Rotate.ends {
 		c, err := frame.ParseCriterion("-a", text, map[string]string{
@@ -218,7 +224,7 @@ func (o *Options) autostop(rotation *file.Rotation) error {
 	return nil
 }
 
-// ringBuffer reads -b.
+// ringBuffer applies the values of -b.
 func (r *rotationOptions) ringBuffer(rotation *file.Rotation) error {
 	for _, text := range r.begins {
 		c, err := frame.ParseCriterion("-b", text, map[string]string{

@@ -22,14 +22,14 @@ type liveOptions struct {
 	TLS    TLSOptions
 }
 
-// Flags are their rows.
+// Flags are the rows of the flags.
 func (o *liveOptions) Flags() []frame.Flag {
 	return append([]frame.Flag{{Name: "serve", Value: (*frame.Name)(&o.Serve), Settings: frame.LetsOut,
 		Help: "send packets to every client that connects to this `address`: unix:PATH is a socket for its owner alone, :PORT is for root and you on this machine, such as wireshark -i TCP@127.0.0.1:PORT, and HOST:PORT, without TLS, for whoever can reach it; --format pcap is for those that read no pcapng"}},
 		o.TLS.flags()...)
 }
 
-// IsLocal says whether clients connect to a socket in the file system.
+// IsLocal reports whether clients connect to a socket in the file system.
 func (o *liveOptions) IsLocal() bool {
 	_, ok := frame.SocketPath(o.Serve)
 	return ok
@@ -39,19 +39,19 @@ func (o *liveOptions) IsLocal() bool {
 type liveServer struct {
 	*stream.Server
 	local     *localListener      // nil = it listens on an address
-	peers     *machine.PeerFinder // nil = the users of clients are not looked up
-	where     string              // a message's words about who may connect
+	peers     *machine.PeerFinder // finds the users of clients; nil = there is no rule about users
+	where     string              // a message's words about the clients that may connect
 	elsewhere bool                // it listens in the network namespace of --netns or --pod
 	secure    bool                // it uses TLS
-	notice    error               // that others than the capture's owners may connect; nil = they may not
+	notice    error               // that users other than the capture's owners may connect; nil = they may not
 }
 
-// streamOf are the options of a stream that says what a file says.
+// streamOf converts the options of a file into those of a stream.
 func streamOf(w file.Options) stream.Options {
 	return stream.Options{PCAP: w.Format == file.PCAP, Application: w.Application, CommandLine: w.CommandLine, Comments: w.Comments, Immediate: w.Immediate}
 }
 
-// openServer listens before anything is attached, and before the process becomes another user.
+// openServer listens before a program is attached, and before the process becomes another user.
 func (d *Destinations) openServer(ctx context.Context, w file.Options) (_ *liveServer, name string, err error) {
 	o := &d.Flags.Live
 	config, err := o.TLS.config(ctx)
@@ -88,12 +88,12 @@ func (d *Destinations) openServer(ctx context.Context, w file.Options) (_ *liveS
 	return s, "tcp://" + l.Addr().String(), nil
 }
 
-// Close also ends what finds out whose the clients are.
+// Close also closes the finder of the clients' users.
 func (s *liveServer) Close() error {
 	return errors.Join(s.Server.Close(), s.peers.Close())
 }
 
-// Give gives the socket in the file system, if there is one, to the user that the process becomes.
+// Give implements frame.Giver for the socket in the file system.
 func (s *liveServer) Give(uid, gid int) error {
 	if s.local == nil {
 		return nil
@@ -104,7 +104,7 @@ func (s *liveServer) Give(uid, gid int) error {
 	return nil
 }
 
-// Summarize adds what became of the clients.
+// Summarize adds the counts of clients.
 func (s *liveServer) Summarize(o *Summary) {
 	a := s.Account()
 	o.Clients, o.ClientsRefused, o.ClientsLost = &a.Clients, a.Refused, a.Lost
@@ -134,7 +134,7 @@ func DialStream(ctx context.Context, u *url.URL, o *TLSOptions) (net.Conn, error
 	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 
-// openSender connects to what -w tcp://HOST:PORT names.
+// openSender connects to the receiver of a -w tcp://HOST:PORT.
 func openSender(t *Target, o *Options, notice func(error)) (destination, error) {
 	address, config, err := streamAddress(o.Process.Signalled(), t.URL, &o.Live.TLS)
 	if err != nil {
@@ -150,7 +150,7 @@ func openSender(t *Target, o *Options, notice func(error)) (destination, error) 
 	return s, nil
 }
 
-// isLoopback reports whether a host is this one for sure.
+// isLoopback reports whether a host is certainly this one.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

@@ -12,11 +12,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// loopback is where --serve :PORT listens.
+// loopback is the address of --serve :PORT.
 const loopback = "127.0.0.1"
 
-// openTo is the notice that anybody who reaches an address gets all packets, or nil. Where --serve
-// names no host, admit lets only the capture's owners in.
+// openTo is the notice that every client that reaches an address gets all packets. It is nil if
+// --serve names no host, because then admit accepts only the capture's owners.
 func openTo(serve, host string, ip net.IP) error {
 	switch {
 	case host == "":
@@ -29,9 +29,9 @@ func openTo(serve, host string, ip net.IP) error {
 	return fmt.Errorf("--serve %s: whoever reaches this address gets every packet: add --tls-cert, --tls-key and --tls-ca, so that only clients with a certificate do", serve)
 }
 
-// admit decides by their users which clients a server on loopback admits, and tells them apart by
-// their users: all of them may use any address of loopback. Where --serve names no host, only the
-// owners of the capture are admitted.
+// admit sets the rule about clients of a server on loopback. Clients are distinguished by their
+// users, not by their addresses: a user may have any address of loopback. If --serve names no host,
+// only the owners of the capture are admitted.
 func (s *liveServer) admit(l net.Listener, d *Destinations, options *stream.Options) (err error) {
 	host, port, _ := net.SplitHostPort(d.Flags.Live.Serve)
 	if !l.Addr().(*net.TCPAddr).IP.IsLoopback() {
@@ -42,9 +42,9 @@ func (s *liveServer) admit(l net.Listener, d *Destinations, options *stream.Opti
 			err, loopback, port)
 	}
 	if err != nil {
-		return nil // then their addresses tell them apart
+		return nil // their addresses distinguish them
 	}
-	owners, told := d.Flags.Sandbox.Owners(), sync.Once{}
+	owners, refused := d.Flags.Sandbox.Owners(), sync.Once{}
 	if host == "" {
 		s.where = fmt.Sprintf(", on this machine and for %s only, because %s names no address", usersOf(owners), d.Flags.Live.Serve)
 	}
@@ -56,7 +56,7 @@ func (s *liveServer) admit(l net.Listener, d *Destinations, options *stream.Opti
 		case err == nil && slices.Contains(owners, uid):
 			return strconv.Itoa(uid), true
 		case err == nil:
-			told.Do(func() {
+			refused.Do(func() {
 				d.Notice(fmt.Errorf("--serve :%s: refused a client of user id %d, because it is for %s: --serve %s:%s lets every user of this machine connect", port, uid, usersOf(owners), loopback, port))
 			})
 		}

@@ -21,12 +21,12 @@ type sflowOptions struct {
 	agent           string
 	CounterInterval time.Duration
 
-	address  netip.Addr // of agent; invalid = the agent chooses
-	subAgent uint32
-	Header   int // bytes of a packet; 0 = the agent chooses
+	address  netip.Addr // of agent, parsed; invalid = the agent chooses
+	subAgent uint32     // of agent, parsed; 0 = the agent chooses
+	Header   int        // bytes of a packet; 0 = the agent chooses
 }
 
-// Flags are those of the capture.
+// Flags are the flags of the capture.
 func (o *sflowOptions) Flags() []frame.Flag {
 	return []frame.Flag{
 		{Name: "counter-interval", Value: &o.CounterInterval, Default: "20s", Settings: frame.Wiresharks, // sFlow's default
@@ -35,13 +35,13 @@ func (o *sflowOptions) Flags() []frame.Flag {
 	}
 }
 
-// AgentFlag is the one that read has, too.
+// AgentFlag is the flag of the capture and of read.
 func (o *sflowOptions) AgentFlag() frame.Flag {
 	return frame.Flag{Name: "sflow-agent", Value: &o.agent, Settings: frame.Wiresharks,
 		Help: "the agent `address` by which sFlow collectors know this host, and after a comma the sub-agent id of this xdpcap (default: the address from which it sends, and the first interface's index)"}
 }
 
-// ReadAgent reads the value of --sflow-agent.
+// ReadAgent parses the value of --sflow-agent.
 func (o *sflowOptions) ReadAgent() error {
 	address, number, numbered := strings.Cut(o.agent, ",")
 	var err error
@@ -61,7 +61,7 @@ func (o *sflowOptions) ReadAgent() error {
 // An sflowOutput is an sFlow agent as an output of the capture.
 type sflowOutput struct{ *sflow.Agent }
 
-// openSFlow finds the collector of a -w sflow://HOST[:PORT].
+// openSFlow opens the output of a -w sflow://HOST[:PORT].
 func openSFlow(t *Target, o *Options, notice func(error)) (destination, error) {
 	u := t.URL
 	if u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
@@ -81,7 +81,7 @@ func openSFlow(t *Target, o *Options, notice func(error)) (destination, error) {
 	return sflowOutput{a}, nil
 }
 
-// SFlowSummary is what an sFlow agent has sent.
+// SFlowSummary counts the datagrams and samples that an sFlow agent has sent.
 type SFlowSummary struct {
 	Datagrams        uint64 `json:"datagrams"`
 	FlowSamples      uint64 `json:"flow_samples"`
@@ -90,13 +90,13 @@ type SFlowSummary struct {
 	Refused          uint64 `json:"refused"`
 }
 
-// Summarize adds what the agent has sent.
+// Summarize adds the agent's counts.
 func (o sflowOutput) Summarize(s *Summary) {
 	c := o.Counts()
 	s.SFlow = &SFlowSummary{c.Datagrams, c.Flows, c.Discards, c.Counters, c.Refused}
 }
 
-// String is the summary as a line has it.
+// String is the summary as a part of a line.
 func (s *SFlowSummary) String() string {
 	return fmt.Sprintf("%d datagrams with %d flow samples, %d discarded packets and %d counter samples; %d datagrams refused",
 		s.Datagrams, s.FlowSamples, s.DiscardedSamples, s.CounterSamples, s.Refused)

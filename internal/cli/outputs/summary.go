@@ -12,18 +12,17 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// Summary is what the output has taken by its account; more reports whether it knows more than
-// that.
+// Summary returns the output's summary by its account; more means that the output has added to it.
 func (o *Named) Summary(a *capture.Account) (s Summary, more bool) {
 	s = Summary{Output: o.Name, Captured: a.Captured, Bytes: a.Bytes, NotTaken: a.NotTaken}
-	of, more := o.Live.(summarizer)
+	output, more := o.Live.(summarizer)
 	if more {
-		of.Summarize(&s)
+		output.Summarize(&s)
 	}
 	return s, more
 }
 
-// Invitation says who may connect to the output of --serve, and how; nil for any other.
+// Invitation has messages about how clients connect to --serve; nil for other outputs.
 func (o *Named) Invitation() []string {
 	if server, ok := o.Live.(*liveServer); ok {
 		return []string{fmt.Sprintf("sending packets to clients of %s%s", o.Name, server.where), "to receive them: " + server.command(o.Name)}
@@ -31,7 +30,7 @@ func (o *Named) Invitation() []string {
 	return nil
 }
 
-// command is how somebody connects.
+// command is a command that connects to the server.
 func (s *liveServer) command(name string) string {
 	if s.local != nil {
 		return "xdpcap read " + escape.ShellWord(name)
@@ -40,7 +39,7 @@ func (s *liveServer) command(name string) string {
 	if err != nil {
 		return "xdpcap read " + name
 	}
-	enter := "" // what lets a command connect
+	enter := "" // a prefix that runs the command in the server's network namespace
 	switch ip, err := netip.ParseAddr(u.Hostname()); {
 	case err != nil:
 	case ip.IsLoopback() && s.elsewhere:
@@ -56,9 +55,9 @@ func (s *liveServer) command(name string) string {
 	return fmt.Sprintf("%sxdpcap read %s, or %swireshark -k -i TCP@%s", enter, u, enter, u.Host)
 }
 
-// Summary is what one of several outputs has taken, of all sources together.
+// Summary counts the packets that one of several outputs has accepted, of all sources together.
 type Summary struct {
-	Output   string `json:"output"` // as -w has it
+	Output   string `json:"output"` // as given with -w
 	Captured uint64 `json:"captured"`
 	Bytes    uint64 `json:"bytes"`
 	NotTaken uint64 `json:"not_taken"`
@@ -72,7 +71,7 @@ type Summary struct {
 	ClientsLost    uint64        `json:"clients_lost,omitempty"`    // packets that slow clients lost, together
 }
 
-// A summarizer is a destination that adds more to its summary than its account.
+// A summarizer is a destination that adds more counts to its summary.
 type summarizer interface{ Summarize(*Summary) }
 
 // String is the summary as a line.

@@ -22,11 +22,11 @@ func (o *TLSOptions) flags() []frame.Flag {
 	}
 }
 
-// Asked says whether a flag asks for TLS.
+// Asked reports whether a flag requests TLS.
 func (o *TLSOptions) Asked() bool { return o.cert != "" || o.key != "" || o.ca != "" }
 
-// config reads the files. It returns nil if no flag asks for TLS. The end of the context ends the
-// wait for a file that is a pipe.
+// config reads the files; nil = no flag requests TLS. The end of the context ends the wait for a
+// file that is a pipe.
 func (o *TLSOptions) config(ctx context.Context) (*tls.Config, error) {
 	if !o.Asked() {
 		return nil, nil

@@ -11,12 +11,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 )
 
-// splitArguments divides arguments into files and the words of a filter. dash is how many of them
-// stood before a --, or -1.
+// splitArguments divides arguments into files and the words of a filter. dash is the number of
+// arguments before a --, or -1.
 //
-// The first argument is a file, and so are those after it, up to the first that is not. An argument
-// is a file if it has a capture file's name, or if such a file exists and its name is not a word of
-// filters: a directory of captures may have a file called ip, but tcpdump's users expect the word.
+// The first argument is a file. The filter begins with the next argument that is not one: a file
+// has a capture file's name, or it exists and its name is not a keyword of filters. A directory of
+// captures may have a file called ip, but tcpdump's users expect the keyword.
 func splitArguments(args []string, dash int) (files, words []string) {
 	if dash >= 0 {
 		return args[:dash], args[dash:]
@@ -29,7 +29,7 @@ func splitArguments(args []string, dash int) (files, words []string) {
 	return args, nil
 }
 
-// newestCapture is the newest capture file of this directory, or a name if there is none.
+// newestCapture is the newest capture file of this directory, or else an example of a name.
 func newestCapture() string {
 	newest, at := "out.pcapng", time.Time{}
 	entries, _ := os.ReadDir(".")
@@ -41,6 +41,7 @@ func newestCapture() string {
 	return newest
 }
 
+// namesFile reports whether an argument after the first is a file.
 func namesFile(arg string) bool {
 	if arg == "-" || streamURL(arg) != nil || outputs.IsCaptureName(arg) {
 		return true
@@ -52,11 +53,10 @@ func namesFile(arg string) bool {
 	return err == nil
 }
 
-// explainWords returns the error of a faulty filter, or a better one if its first word was probably
-// meant as a file.
-func explainWords(faulty error, words []string) error {
-	if !errors.As(faulty, new(*filter.Error)) || len(words) == 0 || !strings.Contains(words[0], "/") || strings.ContainsAny(words[0], " \t()") {
-		return faulty
+// explainWords replaces the error of a faulty filter whose first word was probably meant as a file.
+func explainWords(err error, words []string) error {
+	if errors.As(err, new(*filter.Error)) && len(words) > 0 && strings.Contains(words[0], "/") && !strings.ContainsAny(words[0], " \t()") {
+		return fmt.Errorf("%s is neither a file nor a filter", words[0])
 	}
-	return fmt.Errorf("%s is neither a file nor a filter", words[0])
+	return err
 }

@@ -12,20 +12,20 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A choice is which packets are read, by what the files say of them besides their bytes.
+// A choice selects packets by the facts about them in the files. A field that is nil selects all.
 type choice struct {
 	period     period
-	interfaces []string // names or patterns; nil = all, as for the others
-	verdicts   []string
-	reasons    []string
+	interfaces []string // names or patterns
+	verdicts   []string // names or numbers
+	reasons    []string // names or patterns
 	slowerThan time.Duration
 	lost       bool
 
-	only, atTC []capture.Verdict // verdicts
-	reasonName func(source uint16, f *capture.Facts) string
-	sources    map[uint16]bool // whether interfaces name them, of those that have had packets
-	anyVerdict bool            // a packet has one
-	replays    bool            // packets get other verdicts later
+	xdpVerdicts, tcVerdicts []capture.Verdict // verdicts, parsed
+	reasonName              func(source uint16, f *capture.Facts) string
+	sources                 map[uint16]bool // a cache: whether -i names the source
+	hasVerdicts             bool            // a packet so far had a verdict
+	replays                 bool            // the verdicts are those of the files, before the replay
 }
 
 func (c *choice) flags() []frame.Flag {
@@ -44,19 +44,19 @@ func (c *choice) flags() []frame.Flag {
 	}
 }
 
-// check reads the flags.
+// check finds mistakes in the flags, and parses the verdicts.
 func (c *choice) check() error {
 	var err error
-	if c.only, c.atTC, err = frame.ParseVerdicts(c.verdicts); err != nil {
+	if c.xdpVerdicts, c.tcVerdicts, err = frame.ParseVerdicts(c.verdicts); err != nil {
 		return err
 	}
-	for _, of := range []struct {
+	for _, given := range []struct {
 		flag     string
 		patterns []string
 	}{{"-i", c.interfaces}, {"--reason", c.reasons}} {
-		for _, p := range of.patterns {
+		for _, p := range given.patterns {
 			if _, err := path.Match(p, ""); err != nil {
-				return fmt.Errorf("%s %s: %w", of.flag, p, err)
+				return fmt.Errorf("%s %s: %w", given.flag, p, err)
 			}
 		}
 	}
@@ -66,23 +66,23 @@ func (c *choice) check() error {
 	return c.period.check()
 }
 
-// takes reports whether a packet is chosen.
-func (c *choice) takes(s *capture.Source, p *capture.Packet) bool {
+// contains reports whether a packet is selected.
+func (c *choice) contains(s *capture.Source, p *capture.Packet) bool {
 	verdict, kind, known := s.ReturnOf(p)
 	known = known && kind != capture.PlainNumber
-	c.anyVerdict = c.anyVerdict || known
-	wanted := c.only
+	c.hasVerdicts = c.hasVerdicts || known
+	wanted := c.xdpVerdicts
 	if kind == capture.TCVerdict {
-		wanted = c.atTC
+		wanted = c.tcVerdicts
 	}
 	switch {
-	case !c.period.has(p.Time):
+	case !c.period.contains(p.Time):
 		return false
-	case c.interfaces != nil && !c.takesSource(p.Source, s):
+	case c.interfaces != nil && !c.containsSource(p.Source, s):
 		return false
 	case len(c.verdicts) > 0 && !(known && slices.Contains(wanted, verdict)):
 		return false
-	case c.reasons != nil && !isOneOf(c.reasonName(p.Source, p.Facts), c.reasons):
+	case c.reasons != nil && !matchesAny(c.reasonName(p.Source, p.Facts), c.reasons):
 		return false
 	case time.Duration(p.RunTime) < c.slowerThan:
 		return false
@@ -92,27 +92,27 @@ func (c *choice) takes(s *capture.Source, p *capture.Packet) bool {
 	return true
 }
 
-// takesSource reports whether a packet's source is chosen. Its label is made once.
-func (c *choice) takesSource(number uint16, s *capture.Source) bool {
-	takes, known := c.sources[number]
+// containsSource is isNamed, computed once for each source.
+func (c *choice) containsSource(number uint16, s *capture.Source) bool {
+	named, known := c.sources[number]
 	if !known {
 		if c.sources == nil {
 			c.sources = make(map[uint16]bool)
 		}
-		takes = c.names(s)
-		c.sources[number] = takes
+		named = c.isNamed(s)
+		c.sources[number] = named
 	}
-	return takes
+	return named
 }
 
-// names reports whether -i names a source.
-func (c *choice) names(s *capture.Source) bool {
-	return isOneOf(s.Name, c.interfaces) || isOneOf(s.Label(), c.interfaces)
+// isNamed reports whether -i names a source.
+func (c *choice) isNamed(s *capture.Source) bool {
+	return matchesAny(s.Name, c.interfaces) || matchesAny(s.Label(), c.interfaces)
 }
 
-// checkFound refuses verdicts and interfaces that the files do not have.
+// checkFound returns an error about verdicts or interfaces of the flags that the files do not have.
 func (c *choice) checkFound(sources []capture.Source) error {
-	if len(c.verdicts) > 0 && !c.anyVerdict && len(sources) > 0 {
+	if len(c.verdicts) > 0 && !c.hasVerdicts && len(sources) > 0 {
 		names, ofRun := strings.Join(c.verdicts, ","), ""
 		if c.replays {
 			ofRun = "; those of this run: -w v.pcapng, then xdpcap read --verdict " + names + " v.pcapng"
@@ -124,7 +124,7 @@ func (c *choice) checkFound(sources []capture.Source) error {
 	}
 	var names []string
 	for i := range sources {
-		if c.names(&sources[i]) {
+		if c.isNamed(&sources[i]) {
 			return nil
 		}
 		if label := sources[i].Label(); !slices.Contains(names, label) {
@@ -134,8 +134,8 @@ func (c *choice) checkFound(sources []capture.Source) error {
 	return fmt.Errorf("-i %s: the interfaces in the files are %s", strings.Join(c.interfaces, ","), strings.Join(names, ", "))
 }
 
-// isOneOf reports whether a name matches one of the patterns.
-func isOneOf(name string, patterns []string) bool {
+// matchesAny reports whether a name matches one of the patterns.
+func matchesAny(name string, patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		match, _ := path.Match(p, name)
 		return match

@@ -17,11 +17,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/follow"
 )
 
-// clocks are corrections of the times in files.
+// clocks correct the times in files.
 type clocks struct {
-	shifts []string // --shift
-	align  bool
-	live   *liveClocks // of streams; nil = of files
+	shifts []string    // --shift: FILE=TIME
+	align  bool        // find the corrections by packets that files have in common
+	live   *liveClocks // for streams; nil for files
 }
 
 func (c *clocks) flags() []frame.Flag {
@@ -36,7 +36,7 @@ func (c *clocks) flags() []frame.Flag {
 // isGiven reports whether any times are corrected.
 func (c *clocks) isGiven() bool { return c.align || len(c.shifts) > 0 }
 
-// correct sets the corrections of files.
+// correct sets the function Correct of each file to be corrected.
 func (c *clocks) correct(ctx context.Context, p *frame.Process, files []file.InputFile, memory uint64) error {
 	for _, shift := range c.shifts {
 		if err := shiftFile(files, shift); err != nil {
@@ -52,8 +52,7 @@ func (c *clocks) correct(ctx context.Context, p *frame.Process, files []file.Inp
 	if slices.ContainsFunc(files, func(f file.InputFile) bool { return f.Late != nil }) {
 		return c.correctLive(ctx, p, files, memory)
 	}
-	seen := make([]sightings, len(files))
-	ids := new(follow.Identifiers)
+	seen, ids := make([]sightings, len(files)), new(follow.Identifiers)
 	for i := range files {
 		seen[i].ids = ids
 		if err := seen[i].read(files[i], memory); err != nil {
@@ -95,21 +94,21 @@ func shiftFile(files []file.InputFile, shift string) error {
 	return fmt.Errorf("--shift %s: no file that is read is called %s", shift, name)
 }
 
-// sightings are when the packets of a file were seen.
+// sightings are the times of the packets of a file, for a comparison of clocks.
 type sightings struct {
 	follow.Sightings
-	ids     *follow.Identifiers // those of all files
-	packets int                 // of a suspicion
+	ids     *follow.Identifiers // shared by all files
+	packets int                 // that a suspicion has added
 }
 
-// add adds a packet.
 func (s *sightings) add(source *capture.Source, p *capture.Packet) {
 	if id, ok := s.ids.Of(source, p); ok && p.HasTime() {
 		s.Add(id, p.Time)
 	}
 }
 
-// read adds all packets of a file, and begins it anew.
+// read adds all packets of a file, and rewinds it. Of a live stream it adds the packets received so
+// far, which stay unread.
 func (s *sightings) read(f file.InputFile, memory uint64) error {
 	opened, ok := regular(f)
 	stream, live := f.In.(*pump)
@@ -128,7 +127,7 @@ func (s *sightings) read(f file.InputFile, memory uint64) error {
 	}
 	defer in.Close()
 	for packets := make([]capture.Packet, 1); err == nil; {
-		_, err = in.Read(packets, nil) // what is wrong with the file is said when it is read again
+		_, err = in.Read(packets, nil) // the second reading reports errors
 	}
 	if live {
 		return nil
@@ -137,7 +136,7 @@ func (s *sightings) read(f file.InputFile, memory uint64) error {
 	return err
 }
 
-// clockText says how a clock differs.
+// clockText is the message about a clock's difference from the reference, and its error bounds.
 func clockText(name, reference string, c *follow.Clock) string {
 	drift := fmt.Sprintf("drift %.2g ppm, +-%.2g", c.Drift*1e6, c.DriftWithin*1e6)
 	if c.Drift == 0 {
@@ -147,6 +146,7 @@ func clockText(name, reference string, c *follow.Clock) string {
 		float64(c.Within.Nanoseconds())/1e3, drift, frame.Packets(uint64(c.Packets)))
 }
 
+// aheadOf is the words of a message between two names: "0.000125 s ahead of".
 func aheadOf(c *follow.Clock) string {
 	if c.Ahead < 0 {
 		return fmt.Sprintf("%.6f s behind", -c.Ahead.Seconds())
@@ -154,14 +154,13 @@ func aheadOf(c *follow.Clock) string {
 	return fmt.Sprintf("%.6f s ahead of", c.Ahead.Seconds())
 }
 
-// A suspicion collects packets of several files, to see whether their clocks differ.
+// A suspicion compares the packets of several files, to report clocks that differ.
 type suspicion struct {
-	ids  follow.Identifiers
-	seen map[string]*sightings // by file
-	most int                   // packets of each file to look at; 0 = all
+	ids   follow.Identifiers
+	seen  map[string]*sightings // by file
+	limit int                   // of the packets of each file that are compared; 0 = none
 }
 
-// add adds a packet.
 func (c *suspicion) add(s *capture.Source, p *capture.Packet) {
 	if c.seen == nil {
 		c.seen = make(map[string]*sightings)
@@ -169,43 +168,43 @@ func (c *suspicion) add(s *capture.Source, p *capture.Packet) {
 	if c.seen[s.File] == nil {
 		c.seen[s.File] = &sightings{ids: &c.ids}
 	}
-	if seen := c.seen[s.File]; c.most == 0 || seen.packets < c.most {
+	if seen := c.seen[s.File]; c.limit == 0 || seen.packets < c.limit {
 		seen.packets++
 		seen.add(s, p)
 	}
 }
 
-// What printing lines looks at, at most, so that it takes no more memory and hardly more time.
+// Where lines are printed, these limits keep the cost of a suspicion small.
 const (
-	mostSuspects = 4 // files
-	mostLookedAt = 1 << 14
+	maxComparedFiles   = 4
+	maxComparedPackets = 1 << 14 // of each file
 )
 
-// leastSuspect is longer than a packet takes from host to host in most networks.
-const leastSuspect = 500 * time.Millisecond
+// suspectDifference is longer than a packet takes from host to host in most networks.
+const suspectDifference = 500 * time.Millisecond
 
-// say reports the clocks that differ from that of the first file.
-func (c *suspicion) say(notice func(error)) {
-	c.each(func(file, first string, clock *follow.Clock) {
+// report reports the clocks that differ from the clock of the first file.
+func (c *suspicion) report(notice func(error)) {
+	c.eachSuspect(func(file, first string, clock *follow.Clock) {
 		notice(fmt.Errorf("by %s that both have, the clock of %s is %s that of %s, so their packets are not joined: --align corrects that",
 			frame.Packets(uint64(clock.Packets)), file, aheadOf(clock), first))
 	})
 }
 
-// each calls a function for each file whose clock differs from that of the first one.
-func (c *suspicion) each(of func(file, first string, clock *follow.Clock)) {
+// eachSuspect calls f for each file whose clock differs from the clock of the first one.
+func (c *suspicion) eachSuspect(f func(file, first string, clock *follow.Clock)) {
 	files := slices.Sorted(maps.Keys(c.seen))
 	for i := 1; i < len(files); i++ {
-		if clock, ok := c.seen[files[0]].Of(&c.seen[files[i]].Sightings); ok && clock.Ahead.Abs() > leastSuspect {
-			of(files[i], files[0], &clock)
+		if clock, ok := c.seen[files[0]].Of(&c.seen[files[i]].Sightings); ok && clock.Ahead.Abs() > suspectDifference {
+			f(files[i], files[0], &clock)
 		}
 	}
 }
 
-// sayApart reports the files that have most of their packets in common with the first file, at
-// other times. Files of one capture, one after the other, may have a few equal packets.
-func (c *suspicion) sayApart(p *frame.Process) {
-	c.each(func(file, first string, clock *follow.Clock) {
+// reportCopies reports the files that have most of their packets in common with the first file, at
+// other times. Consecutive files of one capture may have a few equal packets.
+func (c *suspicion) reportCopies(p *frame.Process) {
+	c.eachSuspect(func(file, first string, clock *follow.Clock) {
 		if 2*clock.Packets >= min(c.seen[first].Len(), c.seen[file].Len()) {
 			frame.Say(p.Stderr, "%s and %s have %s in common, %.6g s apart: --align corrects that", first, file,
 				frame.Packets(uint64(clock.Packets)), clock.Ahead.Abs().Seconds())

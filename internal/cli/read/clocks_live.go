@@ -2,7 +2,6 @@ package read
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
@@ -12,36 +11,36 @@ import (
 )
 
 const (
-	alignWait  = 10 * time.Second       // at most, for packets that streams have in common
-	alignPause = 500 * time.Millisecond // between tries
-	alignBy    = 100                    // packets that are enough
-	alignAgain = 10 * time.Second       // in the packets' time
+	alignTimeout    = 10 * time.Second       // of the first alignment
+	alignRetry      = 500 * time.Millisecond // between its attempts
+	enoughCommon    = 100                    // packets in common, with which it ends early
+	realignInterval = 10 * time.Second       // in the packets' time
 )
 
-// liveClocks correct the clocks of live streams by that of the first: first by what comes in the
-// first seconds, then again and again, because clocks drift.
+// liveClocks correct the clocks of live streams by the clock of the first: once by the packets of
+// the first seconds, then every realignInterval, because clocks drift.
 type liveClocks struct {
 	ids   follow.Identifiers
 	files []liveClock
-	next  int64 // the time of the next correction
+	next  int64 // the time of the next correction, in ns since 1970
 }
 
 // A liveClock is the clock of one stream.
 type liveClock struct {
 	name  string
 	seen  sightings     // since the last correction, in corrected times
-	found bool          // it was found in the first seconds
-	ahead time.Duration // of what its first correction makes of it
+	found bool          // the first alignment has succeeded
+	ahead time.Duration // the sum of the later corrections
 }
 
-// correctLive sets the corrections of streams. It waits for packets that they have in common.
+// correctLive is correct for streams. It waits for packets that they have in common.
 func (c *clocks) correctLive(ctx context.Context, p *frame.Process, files []file.InputFile, memory uint64) error {
 	c.live = &liveClocks{files: make([]liveClock, len(files))}
-	all := make([]follow.Clock, len(files))
+	first := make([]follow.Clock, len(files))
 	for began := time.Now(); ctx.Err() == nil; {
 		select {
 		case <-ctx.Done():
-		case <-time.After(alignPause):
+		case <-time.After(alignRetry):
 		}
 		enough := true
 		seen := make([]sightings, len(files))
@@ -51,11 +50,11 @@ func (c *clocks) correctLive(ctx context.Context, p *frame.Process, files []file
 				enough = false // its header has not come yet
 			}
 			if i > 0 {
-				all[i], c.live.files[i].found = seen[0].Of(&seen[i].Sightings)
-				enough = enough && all[i].Packets >= alignBy
+				first[i], c.live.files[i].found = seen[0].Of(&seen[i].Sightings)
+				enough = enough && first[i].Packets >= enoughCommon
 			}
 		}
-		if enough || time.Since(began) > alignWait {
+		if enough || time.Since(began) > alignTimeout {
 			break
 		}
 	}
@@ -65,19 +64,19 @@ func (c *clocks) correctLive(ctx context.Context, p *frame.Process, files []file
 		switch {
 		case i == 0:
 		case f.found:
-			clock := &all[i]
+			clock := &first[i]
 			frame.Say(p.Stderr, "%s", clockText(f.name, files[0].Name, clock))
 			files[i].Correct = func(ns int64) int64 { return clock.Correct(ns) - int64(f.ahead) }
 		case ctx.Err() == nil:
-			frame.Say(p.Stderr, "%s", fmt.Sprintf("%s and %s had fewer than %d packets in common that can be told apart in %v: its times stay as they are; --shift %s=-37.5s corrects them",
-				f.name, files[0].Name, follow.FewestCommon, alignWait, f.name))
+			frame.Say(p.Stderr, "%s and %s had fewer than %d packets in common that can be told apart in %v: its times stay as they are; --shift %s=-37.5s corrects them",
+				f.name, files[0].Name, follow.FewestCommon, alignTimeout, f.name)
 		}
 	}
 	return nil
 }
 
-// follow corrects the clocks of live streams again by a packet of one of them.
-func (c *clocks) follow(s *capture.Source, p *capture.Packet) {
+// realign adds a packet of a live stream, and corrects the clocks again after each realignInterval.
+func (c *clocks) realign(s *capture.Source, p *capture.Packet) {
 	l := c.live
 	if l == nil || !p.HasTime() {
 		return
@@ -99,5 +98,5 @@ func (c *clocks) follow(s *capture.Source, p *capture.Packet) {
 	for i := range l.files {
 		l.files[i].seen.Sightings = follow.Sightings{}
 	}
-	l.next = p.Time + alignAgain.Nanoseconds()
+	l.next = p.Time + realignInterval.Nanoseconds()
 }

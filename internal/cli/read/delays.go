@@ -2,6 +2,7 @@ package read
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,25 +13,25 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// delays are how long packets took from the place where --follow finds them first to each further
-// one.
+// delays has the times that packets took from the place where --follow finds them first to each
+// further one.
 type delays struct {
 	in      *file.Input
 	sources []capture.Source
 	table   *follow.Table
 	words   *lines.Follower
 
-	hops    map[hop]*meter.Histogram
-	lonely  map[string]uint64 // packets that were seen at one place alone
-	unclear uint64            // packets that fit several others
+	hops      map[hop]*meter.Histogram
+	onePlace  map[string]uint64 // packets that were seen at this place alone
+	ambiguous uint64            // packets that fit several others
 }
 
-// A hop is a packet's way between two places.
+// A hop is the way of packets from one place to another.
 type hop struct{ from, to string }
 
 func newDelays(in *file.Input, d capture.Description) *delays {
-	f := &delays{in: in, words: lines.NewFollower(d, lines.Format{}), hops: make(map[hop]*meter.Histogram), lonely: make(map[string]uint64)}
-	f.table = follow.New(f.left)
+	f := &delays{in: in, words: lines.NewFollower(d, lines.Format{}), hops: make(map[hop]*meter.Histogram), onePlace: make(map[string]uint64)}
+	f.table = follow.New(f.addWay)
 	return f
 }
 
@@ -42,14 +43,14 @@ func (f *delays) add(packets []capture.Packet) {
 	}
 }
 
-// left counts a packet whose way is over.
-func (f *delays) left(w *follow.Way) {
+// addWay adds a packet with all its records.
+func (f *delays) addWay(w *follow.Way) {
 	first := w.Records[0]
 	switch {
 	case w.Fits > 0 || len(w.Unclear) > 0:
-		f.unclear++
+		f.ambiguous++
 	case len(w.Records) == 1:
-		f.lonely[first.Place]++
+		f.onePlace[first.Place]++
 	}
 	for _, r := range w.Records[1:] {
 		h := hop{first.Place, r.Place}
@@ -60,13 +61,9 @@ func (f *delays) left(w *follow.Way) {
 	}
 }
 
-// all are the hops, those of most packets first.
-func (f *delays) all() (hops []hop) {
-	for h := range f.hops {
-		hops = append(hops, h)
-	}
-	slices.SortFunc(hops, func(a, b hop) int {
+// byPackets are the hops, the one with most packets first.
+func (f *delays) byPackets() []hop {
+	return slices.SortedFunc(maps.Keys(f.hops), func(a, b hop) int {
 		return cmp.Or(cmp.Compare(f.hops[b].Count, f.hops[a].Count), cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
 	})
-	return hops
 }

@@ -13,64 +13,61 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A readDraw is how the packets of the files were sampled, as far as estimates need it.
-type readDraw struct {
-	weight   uint32                   // the largest that a packet has
-	verdicts [xdp.VerdictSlots]uint32 // the largest weight of packets with each verdict
-	length   uint32                   // length of the longest packet
-	several  bool                     // verdicts have rates of their own
-	passed   []string                 // ways of sampling without a fixed rate: at most maxPassed
-	further  uint64                   // number of such ways beyond maxPassed
+// A sampling describes how the packets of the files were sampled, as far as estimates need it.
+type sampling struct {
+	weight   uint32                   // the largest weight of a packet
+	verdicts [xdp.VerdictSlots]uint32 // the largest weight of the packets with each verdict
+	length   uint32                   // of the longest packet
+	byRate   bool                     // verdicts have sampling rates of their own
+	unfixed  []string                 // ways of sampling without a fixed rate, at most maxUnfixed
+	further  uint64                   // the number of such ways beyond maxUnfixed
 	lost     uint64                   // sampled packets that were lost
 }
 
-// maxPassed is how many ways of sampling are told apart. A capture has at most three. A hostile
-// file may have as many as fit into it: comparing all of them would take time with the square of
-// its size.
-const maxPassed = 64
+// maxUnfixed bounds the ways of sampling that are listed. A capture has at most three. A hostile
+// file may have very many, and finding duplicates among n of them takes n² comparisons.
+const maxUnfixed = 64
 
-// section reads how a capture has sampled from a section's comments.
-func (d *readDraw) section(comments []string) {
+// addSection adds the ways of sampling in the comments of a section.
+func (d *sampling) addSection(comments []string) {
 	for _, comment := range comments {
 		ways, byVerdict := capture.ParseSampling(comment)
-		d.several = d.several || byVerdict
+		d.byRate = d.byRate || byVerdict
 		for _, way := range ways {
-			d.passesOver(way)
+			switch {
+			case slices.Contains(d.unfixed, way):
+			case len(d.unfixed) < maxUnfixed:
+				d.unfixed = append(d.unfixed, way)
+			default:
+				d.further++
+			}
 		}
 	}
 }
 
-// passesOver records a way of sampling, unless it is known.
-func (d *readDraw) passesOver(way string) {
-	switch {
-	case slices.Contains(d.passed, way):
-	case len(d.passed) < maxPassed:
-		d.passed = append(d.passed, way)
-	default:
-		d.further++
-	}
-}
-
-func (d *readDraw) packet(p *capture.Packet, length, weight uint32) {
+func (d *sampling) addPacket(p *capture.Packet, length, weight uint32) {
 	d.weight, d.length = max(d.weight, weight), max(d.length, length)
 	d.lost += p.Dropped
 }
 
-// verdict records the weight of a packet whose verdict is known.
-func (d *readDraw) verdict(v int, weight uint32) { d.verdicts[v] = max(d.verdicts[v], weight) }
+// addVerdict adds the weight of a packet whose verdict is known.
+func (d *sampling) addVerdict(slot int, weight uint32) {
+	d.verdicts[slot] = max(d.verdicts[slot], weight)
+}
 
-// estimate returns what there was before packets were sampled. It is nil if all were kept.
-func (d *readDraw) estimate(t *readTally) *EstimateKeys { return d.estimateOf(t, d.weight) }
+// estimate estimates the packets and bytes before sampling. It is nil if all packets were kept.
+func (d *sampling) estimate(t *readTally) *EstimateKeys { return d.estimateWithin(t, d.weight) }
 
 // estimateVerdict is estimate for all packets with a verdict, which may have a rate of its own.
-func (d *readDraw) estimateVerdict(verdict int, t *readTally) *EstimateKeys {
-	if d.several {
-		return d.estimateOf(t, d.verdicts[verdict])
+func (d *sampling) estimateVerdict(slot int, t *readTally) *EstimateKeys {
+	if d.byRate {
+		return d.estimateWithin(t, d.verdicts[slot])
 	}
 	return d.estimate(t)
 }
 
-func (d *readDraw) estimateOf(t *readTally, weight uint32) *EstimateKeys {
+// estimateWithin is estimate for packets of at most this weight.
+func (d *sampling) estimateWithin(t *readTally, weight uint32) *EstimateKeys {
 	if d.weight <= 1 {
 		return nil
 	}
@@ -83,9 +80,9 @@ func (d *readDraw) estimateOf(t *readTally, weight uint32) *EstimateKeys {
 	return e
 }
 
-// notEstimated lists what the estimates do not include.
-func (d *readDraw) notEstimated() []string {
-	all := slices.Clone(d.passed)
+// notEstimated describes the packets that the estimates do not include.
+func (d *sampling) notEstimated() []string {
+	all := slices.Clone(d.unfixed)
 	if d.further > 0 {
 		all = append(all, fmt.Sprintf("%d further remarks in comments about sampling", d.further))
 	}
@@ -95,14 +92,13 @@ func (d *readDraw) notEstimated() []string {
 	return all
 }
 
-// readRate is a rate of the packets that are read, and an estimate of what there was before
-// sampling.
+// readRate is the rate of packets that are read, and an estimate of the packets before sampling.
 type readRate struct {
 	meter.Rate
-	Estimate *EstimateKeys `json:"estimate,omitempty"` // if some packets stand for several
+	Estimate *EstimateKeys `json:"estimate,omitempty"` // nil if all packets were kept
 }
 
-// EstimateKeys are an estimate, with bounds that contain the true number in 95 of 100 captures.
+// EstimateKeys are an estimate with bounds, which contain the true number in 95 of 100 captures.
 type EstimateKeys struct {
 	Packets     uint64 `json:"packets"`
 	PacketsLow  uint64 `json:"packets_low"`
@@ -112,7 +108,7 @@ type EstimateKeys struct {
 	BytesHigh   uint64 `json:"bytes_high"`
 }
 
-// estimateTable prints the estimates of interfaces and verdicts, and what they do not include.
+// estimateTable prints the estimates of interfaces and verdicts, and NotEstimated.
 func (r *Report) estimateTable(w io.Writer) {
 	if r.Total.Estimate != nil {
 		t := &frame.Table{}
@@ -142,11 +138,11 @@ func (r *Report) estimateTable(w io.Writer) {
 
 // estimateFlows adds the flows to their table, with estimates instead of counts.
 func (r *Report) estimateFlows(t *frame.Table) {
-	const room = 27
+	const columns = 27 // of an address, because there are more numbers than without estimates
 	t.Add("FLOW", "FROM", "TO", "BYTES", "AT LEAST", "AT MOST")
 	for _, f := range r.Flows {
+		from, to := f.ends(columns)
 		e := f.Estimate
-		t.Add(f.Protocol, frame.Endpoint(f.Source, f.SourcePort, room), frame.Endpoint(f.Destination, f.DestinationPort, room),
-			frame.Scaled(float64(e.Bytes)), frame.Scaled(float64(e.BytesLow)), frame.Scaled(float64(e.BytesHigh)))
+		t.Add(f.Protocol, from, to, frame.Scaled(float64(e.Bytes)), frame.Scaled(float64(e.BytesLow)), frame.Scaled(float64(e.BytesHigh)))
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 )
 
-// findFiles replaces directories by the capture files in them, and patterns that the shell has left
-// by the files that match.
+// findFiles replaces directories by the capture files in them, and patterns that the shell has not
+// expanded by the files that match.
 func findFiles(names []string) (all []string, err error) {
 	for _, name := range names {
 		found := []string{name}
@@ -35,7 +35,7 @@ func findFiles(names []string) (all []string, err error) {
 	return all, nil
 }
 
-// filesIn returns the capture files in a directory, by their names.
+// filesIn returns the capture files in a directory, ordered by name.
 func filesIn(dir string) (all []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -52,13 +52,13 @@ func filesIn(dir string) (all []string, err error) {
 	return all, nil
 }
 
-// disorder is how much earlier a packet may be than one before it in its file, or later than the
-// file's date.
+// disorder is the most by which a packet may be earlier than one before it in its file, or later
+// than the file's modification time.
 const disorder = 10 * time.Second
 
-// inPeriod omits files without packets in the period, by the times of their first and last packets.
-// If the end of a file cannot be read alone, it is the file's date, after which nothing was
-// written. A file of which that is not known stays.
+// inPeriod returns the files that may have packets in the period, by the times of their first and
+// last packets. If the end of a file cannot be read without the rest, its modification time is the
+// upper bound. A file whose times are unknown is included.
 func (in *readInputs) inPeriod(p *period) (files []file.InputFile) {
 	spans := make([]*capfile.Span, len(in.files))
 	memory, latest := new(capfile.Memory), int64(0)
@@ -68,7 +68,7 @@ func (in *readInputs) inPeriod(p *period) (files []file.InputFile) {
 		}
 	}
 	if latest != 0 {
-		p.on(time.Unix(0, latest))
+		p.setDay(time.Unix(0, latest))
 	}
 	for i, f := range in.files {
 		s := spans[i]
@@ -76,8 +76,8 @@ func (in *readInputs) inPeriod(p *period) (files []file.InputFile) {
 			files = append(files, f)
 			continue
 		}
-		if p.see(s.First); s.HasLast {
-			p.see(s.Last)
+		if p.addTime(s.First); s.HasLast {
+			p.addTime(s.Last)
 		} else {
 			p.unread = true
 		}
@@ -85,7 +85,7 @@ func (in *readInputs) inPeriod(p *period) (files []file.InputFile) {
 	return files
 }
 
-// spanOf returns the span of a file, or nil if it is not known.
+// spanOf returns the times of the first and last packets of a file, or nil if they are unknown.
 func spanOf(f file.InputFile, memory *capfile.Memory) *capfile.Span {
 	opened, ok := regular(f)
 	if !ok {
@@ -99,31 +99,32 @@ func spanOf(f file.InputFile, memory *capfile.Memory) *capfile.Span {
 	if err == nil && !s.HasLast {
 		s.Last = info.ModTime().UnixNano()
 	}
-	if err != nil || s.Last < s.First { // reading it will say what is wrong
+	if err != nil || s.Last < s.First { // reading the file reports the error
 		return nil
 	}
 	return &s
 }
 
-// regular returns the regular file that an input is. Standard input may begin within one.
+// regular returns the regular file of an input. Standard input is none, because it may begin in the
+// middle of a file.
 func regular(f file.InputFile) (opened *os.File, ok bool) {
 	opened, ok = f.In.(*os.File)
 	return opened, ok && f.Name != frame.StdinName
 }
 
-// sayPeriod says which files were chosen of all.
-func sayPeriod(p *frame.Process, chosen []file.InputFile, all int) {
-	const most = 3
+// sayChosen prints the names of the files that inPeriod has chosen of all. If it has chosen none,
+// period.missed has a message.
+func sayChosen(p *frame.Process, chosen []file.InputFile, all int) {
+	if len(chosen) == all || len(chosen) == 0 {
+		return
+	}
+	const maxNames = 3
 	var names []string
-	for _, f := range chosen[:min(len(chosen), most)] {
+	for _, f := range chosen[:min(len(chosen), maxNames)] {
 		names = append(names, f.Name)
 	}
-	if len(chosen) > most {
+	if len(chosen) > maxNames {
 		names = append(names, "...")
 	}
-	switch {
-	case len(chosen) == all || len(chosen) == 0: // period.missed says that none has
-	default:
-		frame.Say(p.Stderr, "%d of %d files may have packets of this time: %s", len(chosen), all, strings.Join(names, ", "))
-	}
+	frame.Say(p.Stderr, "%d of %d files may have packets of this time: %s", len(chosen), all, strings.Join(names, ", "))
 }

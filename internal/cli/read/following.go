@@ -15,7 +15,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/lines"
 )
 
-// checkFollow refuses what --follow cannot do.
+// checkFollow refuses flags that have no effect, or another one, with --follow.
 func (o *Options) checkFollow() error {
 	switch {
 	case o.stats:
@@ -30,9 +30,9 @@ func (o *Options) checkFollow() error {
 	return nil
 }
 
-// packetsRead is after how many packets of the files the reading ends. With --follow, -c counts
-// packets that were followed instead.
-func (o *Options) packetsRead() uint64 {
+// readLimit is the number of packets of the files after which the reading ends; 0 = none. With
+// --follow, -c limits the followed packets instead.
+func (o *Options) readLimit() uint64 {
 	if o.follow && o.page.path == "" {
 		return 0
 	}
@@ -46,26 +46,27 @@ type following struct {
 	notice  func(error)
 	sources []capture.Source
 	table   *follow.Table
-	clocks  *suspicion // nil = there is one file, or they are corrected
+	clocks  *suspicion // nil with one file, or if clocks are corrected
 	words   *lines.Follower
 	objects *lines.JSONEncoder // nil without --json
 
 	text    []byte // not printed yet
-	printed uint64 // packets, with those in text
+	printed uint64 // packets, including those in text
 }
 
-const followText = 64 << 10 // bytes of text that are collected at most
+// followText is the size in bytes at which text is printed.
+const followText = 64 << 10
 
 func newFollowing(o *Options, in *file.Input) *following {
 	f := &following{o: o, in: in}
 	if len(o.files) > 1 && !o.clocks.isGiven() {
 		f.clocks = new(suspicion)
 	}
-	f.table = follow.New(f.left)
+	f.table = follow.New(f.addWay)
 	return f
 }
 
-// Begin is capture.Output's.
+// Begin implements capture.Output.
 func (f *following) Begin(d capture.Description) error {
 	f.notice = d.Notice
 	format := f.o.printing.Format(!f.o.json && frame.Colored("auto", f.o.Process.Stdout.File))
@@ -76,7 +77,7 @@ func (f *following) Begin(d capture.Description) error {
 	return nil
 }
 
-// Write is capture.Output's.
+// Write implements capture.Output.
 func (f *following) Write(packets []capture.Packet) error {
 	f.sources = append(f.sources, f.in.SourcesFrom(len(f.sources))...)
 	if f.objects != nil {
@@ -104,8 +105,8 @@ func (f *following) Write(packets []capture.Packet) error {
 	return nil
 }
 
-// left adds a packet to the text. After -c packets it ends the reading.
-func (f *following) left(w *follow.Way) {
+// addWay adds a packet with all its records to the text. After -c packets it ends the reading.
+func (f *following) addWay(w *follow.Way) {
 	if f.isFull() {
 		return
 	}
@@ -122,7 +123,7 @@ func (f *following) left(w *follow.Way) {
 
 func (f *following) isFull() bool { return f.o.Count > 0 && f.printed >= f.o.Count }
 
-// Flush is capture.Output's.
+// Flush implements capture.Output.
 func (f *following) Flush() error {
 	if err := f.print(); err != nil {
 		return err
@@ -136,7 +137,7 @@ func (f *following) print() error {
 	return frame.ExplainPrint(err)
 }
 
-// End prints the packets whose way may not be over yet.
+// End prints the packets of which more records could still come.
 func (f *following) End(final capture.Accounts) (capture.Accounts, error) {
 	f.table.Close()
 	if n := f.table.Early(); n > 0 {
@@ -144,7 +145,7 @@ func (f *following) End(final capture.Accounts) (capture.Accounts, error) {
 			frame.Packets(n), follow.Window, follow.MaxRecords, follow.MaxText>>20))
 	}
 	if f.clocks != nil {
-		f.clocks.say(f.notice)
+		f.clocks.report(f.notice)
 	}
 	return final, f.print()
 }
@@ -194,7 +195,7 @@ func appendObject(b []byte, w *follow.Way) []byte {
 			places = append(places, r.Place)
 		}
 		list, err := json.Marshal(places)
-		if err == nil { // always: texts can be written
+		if err == nil { // always, of strings
 			b = append(append(b, `,"ambiguous_at":`...), escape.JSON(list)...)
 		}
 	}

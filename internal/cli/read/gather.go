@@ -66,27 +66,27 @@ func refuseFiles(_ *cobra.Command, args []string) error {
 	return fmt.Errorf("%s are files, and no hosts: read them with xdpcap read --align %s", strings.Join(files, ", "), strings.Join(files, " "))
 }
 
-// hostOf is how messages and interfaces name the host of a stream: with its port only if another
-// stream is of the same host.
+// hostOf is the name of a stream's host in messages and interfaces. It has the port only if another
+// stream comes from the same host.
 func (o *Options) hostOf(u *url.URL) string {
 	if u.Scheme == "unix" {
 		return filepath.Base(u.Opaque)
 	}
-	alike := 0
+	streams := 0 // of this host
 	for _, name := range o.files {
 		if streamURL(name).Hostname() == u.Hostname() {
-			alike++
+			streams++
 		}
 	}
-	if alike > 1 {
+	if streams > 1 {
 		return u.Host
 	}
 	return u.Hostname()
 }
 
 // splitHosts divides arguments into the URLs of streams and the words of a filter, which begin with
-// the first argument that has a space or is a word of filters. dash is how many stood before a --,
-// or -1.
+// the first argument that has a space or is a keyword of filters. dash is the number of arguments
+// before a --, or -1.
 func splitHosts(args []string, dash int) (urls, words []string) {
 	if dash < 0 {
 		for dash = 0; dash < len(args) && !strings.ContainsAny(args[dash], " \t") && !filter.IsKeyword(args[dash]); {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,14 +28,13 @@ type readInputs struct {
 	opens []*os.File
 	conns []io.Closer
 
-	several bool                  // inputs, so that none may wait for another
-	hostOf  func(*url.URL) string // the name of a stream, which begins those of its interfaces; nil = its URL, which does not
+	several bool                  // there are several inputs, which must not wait for each other
+	hostOf  func(*url.URL) string // returns the prefix of the names of a stream's interfaces; nil = no prefix
 	notice  func(error)           // any goroutine may call it
 }
 
-// open opens all files, and reads no more than their first four bytes yet, because a file may be
-// made to attack its reader.
-// After an error the inputs contain the files that are open.
+// open opens all files. It reads only their first four bytes, because a file may attack its reader,
+// and the sandbox comes later. After an error the inputs contain the files that are open.
 func (in *readInputs) open(names []string) error {
 	in.several = len(names) > 1
 	for _, name := range names {
@@ -73,8 +73,8 @@ func (in *readInputs) add(name string) error {
 	return nil
 }
 
-// recognise returns an error if a regular file is no capture file, before an output is made, which
-// could not be removed later. It compares the first four bytes, and the file's position stays.
+// recognise refuses a regular file that is no capture file by its first four bytes. It runs before
+// outputs are created, because these could not be removed later. The file's position stays.
 func recognise(f *os.File, name string) error {
 	at, err := f.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -98,7 +98,7 @@ func streamURL(name string) *url.URL {
 	}
 	u, err := url.Parse(name)
 	if err != nil {
-		return &url.URL{Scheme: "tcp"} // dialStream refuses it
+		return &url.URL{Scheme: "tcp"} // outputs.DialStream refuses it
 	}
 	return u
 }
@@ -117,7 +117,7 @@ func (in *readInputs) addStream(u *url.URL) error {
 		return nil
 	}
 	f := file.InputFile{Name: u.String(), Waits: true}
-	if in.hostOf != nil {
+	if in.hostOf != nil { // gather
 		f.Name = in.hostOf(u)
 		f.Prefix = f.Name + ":"
 	}
@@ -128,18 +128,18 @@ func (in *readInputs) addStream(u *url.URL) error {
 		}
 		in.notice(fmt.Errorf("%s has ended", f.Name))
 	})
-	f.In, f.Late = p, p.late
+	f.In, f.Late = p, p.isIdle
 	in.conns, in.files = append(in.conns, p), append(in.files, f)
 	return nil
 }
 
-// A liveInput is a connection on which a read may wait. A signal ends the wait.
+// A liveInput is a connection on which Read waits for a limited time. A signal ends the wait.
 type liveInput struct {
 	net.Conn
 	ctx context.Context
 }
 
-// Read returns nothing and no error if nothing comes for a while.
+// Read returns 0 and no error if no byte comes within frame.WaitInterval.
 func (l *liveInput) Read(b []byte) (int, error) {
 	l.SetReadDeadline(time.Now().Add(frame.WaitInterval))
 	n, err := l.Conn.Read(b)
@@ -152,17 +152,12 @@ func (l *liveInput) Read(b []byte) (int, error) {
 	return 0, nil
 }
 
-// has says whether a file is one of the inputs.
-func (in *readInputs) has(other os.FileInfo) bool {
-	if !other.Mode().IsRegular() {
-		return false
-	}
-	for _, f := range in.opens {
-		if info, err := f.Stat(); err == nil && os.SameFile(info, other) {
-			return true
-		}
-	}
-	return false
+// contains reports whether a file is one of the inputs.
+func (in *readInputs) contains(other os.FileInfo) bool {
+	return other.Mode().IsRegular() && slices.ContainsFunc(in.opens, func(f *os.File) bool {
+		info, err := f.Stat()
+		return err == nil && os.SameFile(info, other)
+	})
 }
 
 func (in *readInputs) close() {

@@ -2,6 +2,7 @@ package read
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -16,15 +17,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/report"
 )
 
-// A pageWriter makes the page of --report from the report of --stats, and from what it counts
-// itself of the same packets.
+// A pageWriter makes the page of --report from the report of --stats and a profile of the packets.
 type pageWriter struct {
 	*profile
 	file    *pageFile
 	files   []string
 	chosen  string  // the flags and the filter that chose packets; "" = all
 	follows bool    // with --follow
-	delays  *delays // nil without it
+	delays  *delays // nil without --follow
 }
 
 func (w *pageWriter) begin(in *file.Input, d capture.Description) {
@@ -45,7 +45,7 @@ func (o *Options) newStatistics() *statistics {
 	return s
 }
 
-// chosenBy are the flags about which packets are read, and the filter; "" = all are.
+// chosenBy are the flags that choose packets, and the filter; "" = all packets are read.
 func chosenBy(flags *pflag.FlagSet, filter string) string {
 	var all []string
 	flags.Visit(func(f *pflag.Flag) {
@@ -90,14 +90,14 @@ func (w *pageWriter) write(s *statistics, r *Report) error {
 	return w.file.write(&page)
 }
 
-// names are the files without their directories, which would tell of the machine.
+// names are the names of the files, without directories: the page may be given to others.
 func (w *pageWriter) names() string {
-	const most = 3
+	const maxNames = 3
 	var names []string
-	for _, f := range w.files[:min(len(w.files), most)] {
+	for _, f := range w.files[:min(len(w.files), maxNames)] {
 		names = append(names, filepath.Base(f))
 	}
-	if more := len(w.files) - most; more > 0 {
+	if more := len(w.files) - maxNames; more > 0 {
 		names = append(names, fmt.Sprintf("and %d more files", more))
 	}
 	return strings.Join(names, ", ")
@@ -122,8 +122,8 @@ func facts(r *Report) []report.Fact {
 	return all
 }
 
-// missing is how many packets the capture has lost, by the accounts or, of an interface without
-// one, by the gaps; and how many did not pass the hook.
+// missing returns the packets that the capture has lost, and those that did not pass the hook. For
+// an interface without an account it adds up the gaps.
 func (r *Report) missing() (lost, passedBy uint64) {
 	for _, i := range r.Interfaces {
 		if i.Account == nil || i.Account.Lost == nil {
@@ -135,7 +135,7 @@ func (r *Report) missing() (lost, passedBy uint64) {
 	return lost, passedBy
 }
 
-// accountSection has the accounts in the files.
+// accountSection shows the accounts in the files.
 func accountSection(r *Report) report.Section {
 	s := report.Section{Title: "Account"}
 	f := report.Figure{
@@ -157,13 +157,13 @@ func accountSection(r *Report) report.Section {
 		f.Rows = append(f.Rows, row)
 		parts = append(parts, accountMarks(i.label, a)...)
 	}
-	const mostLines = 8
 	if f.Rows == nil {
 		s.Text = []string{"The files have no account: they do not say how many packets are missing."}
 		return s
 	}
+	const mostLines = 8
 	if len(s.Text) > mostLines {
-		s.Text = nil
+		s.Text = nil // the table has the same numbers
 	}
 	s.Text = append(s.Text, "Seen is the sum of filtered out, not sampled, lost and captured. Files count invalid packets as not sampled. Packets that passed by are in none of these.")
 	if len(f.Rows) <= mostLines {
@@ -180,7 +180,7 @@ func accountMarks(label string, a *fileAccount) (all []report.Mark) {
 		bad   bool
 	}{{"captured", a.Captured, false}, {"not sampled", a.NotSampled, false}, {"filtered out", a.FilteredOut, false}, {"lost", a.Lost, true}} {
 		if n.value == nil || *n.value == 0 && n.value != a.Captured {
-			continue // the table has it
+			continue // the table has the number
 		}
 		all = append(all, report.NewMark(label+" "+n.name, *n.value, n.bad))
 	}
@@ -192,4 +192,34 @@ func orDash(n *uint64) string {
 		return "-"
 	}
 	return report.Grouped(*n)
+}
+
+// conditionSection shows how the packets were captured, by interfaces and comments in the files.
+func (w *pageWriter) conditionSection(sources []capture.Source) report.Section {
+	s := report.Section{Title: "Conditions of the capture"}
+	f := report.Figure{Caption: "Interfaces in the files", Columns: report.Texts("Interface", "File", "Hook", "Program", "Filter", "Bytes kept")}
+	const mostSources = 200
+	for _, src := range sources[:min(len(sources), mostSources)] {
+		kept := "all"
+		if src.SnapLen > 0 {
+			kept = report.Grouped(uint64(src.SnapLen))
+		}
+		f.Rows = append(f.Rows, report.Row{Cells: []string{
+			src.Label(), filepath.Base(src.File), cmp.Or(hookKey(&src), "-"), cmp.Or(src.Target.Name, "-"), cmp.Or(src.Filter, "-"), kept,
+		}})
+	}
+	s.AddFigure(f)
+	remarks := report.Figure{Caption: "What the files say of the capture", Columns: report.Texts("Subject", "As the file has it")}
+	for _, comment := range w.comments {
+		for line := range strings.Lines(comment) {
+			subject, text, ok := strings.Cut(strings.TrimSpace(line), ": ")
+			if !ok {
+				subject, text = "remark", subject
+			}
+			remarks.Rows = append(remarks.Rows, report.Row{Cells: []string{subject, text}})
+		}
+	}
+	s.AddFigure(remarks)
+	s.Text = append(s.Text, "Made by xdpcap "+frame.Version()+" read --report. Times are those of the clock that stamped the packets. Estimates contain the true number 19 times of 20.")
+	return s
 }

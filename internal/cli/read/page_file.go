@@ -9,14 +9,14 @@ import (
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
-// A pageFile is the file that --report names. It is open before the sandbox, and stays unchanged
-// until the page is whole.
+// A pageFile is the file of --report. It is opened before the sandbox, and its content stays
+// unchanged until the page is whole.
 type pageFile struct {
 	path   string // "" = none
 	opened *outfile.File
 }
 
-// open opens the file. Files that are read are refused.
+// open opens the file. It refuses a file that is an input.
 func (f *pageFile) open(p *frame.Process, opener *outfile.Opener, isInput func(os.FileInfo) bool) (err error) {
 	switch {
 	case f.path == "":
@@ -40,7 +40,7 @@ func (f *pageFile) open(p *frame.Process, opener *outfile.Opener, isInput func(o
 	return nil
 }
 
-// Give makes a new file belong to another user and group.
+// Give implements frame.Giver.
 func (f *pageFile) Give(uid, gid int) error {
 	if f.opened == nil {
 		return nil
@@ -50,20 +50,20 @@ func (f *pageFile) Give(uid, gid int) error {
 
 // write replaces the content of the file.
 func (f *pageFile) write(page *bytes.Buffer) error {
-	if err := f.opened.Begin(); err != nil {
-		return fmt.Errorf("--report %s: %w", f.path, err)
-	}
 	size := int64(page.Len())
-	if _, err := page.WriteTo(f.opened); err != nil {
-		return fmt.Errorf("--report %s: %w", f.path, err)
+	err := f.opened.Begin()
+	if err == nil {
+		_, err = page.WriteTo(f.opened)
 	}
-	if err := f.opened.Finish(size); err != nil {
+	if err == nil {
+		err = f.opened.Finish(size)
+	}
+	if err != nil {
 		return fmt.Errorf("--report %s: %w", f.path, err)
 	}
 	return nil
 }
 
-// close closes the file.
 func (f *pageFile) close() {
 	if f.opened != nil {
 		f.opened.Close()

@@ -2,26 +2,34 @@ package read
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/report"
 )
 
-// A rated is a row of a table of rates.
-type rated struct {
+// A rateRow is a row of a table of rates.
+type rateRow struct {
 	names []string
 	rate  readRate
 	more  []string // cells after the rate
-	bad   bool
+	bad   bool     // the packets were lost
 }
 
-// rateFigure is a table of rates with bars of its packets or, with byBytes, its bytes. Where
-// packets were sampled, estimates of what there was before follow.
-func rateFigure(caption string, byBytes bool, titles []string, rows []rated, more ...string) report.Figure {
+// The number of a bar beside a table of rates.
+type barUnit string
+
+const (
+	barsOfPackets barUnit = "Packets"
+	barsOfBytes   barUnit = "Bytes"
+)
+
+// rateFigure is a table of rates with bars. The rows' names have these titles, and their further
+// cells the titles in more. If packets were sampled, the table has estimates of all packets, too.
+func rateFigure(caption string, bars barUnit, titles []string, rows []rateRow, more ...string) report.Figure {
 	f := report.Figure{
 		Caption: caption,
 		Columns: append(report.Texts(titles...), report.Numbers("Packets", "Bytes", "Packets/s", "Bit/s")...),
@@ -31,23 +39,19 @@ func rateFigure(caption string, byBytes bool, titles []string, rows []rated, mor
 		f.Columns = append(f.Columns, report.Numbers("Packets before sampling", "Bytes before sampling")...)
 	}
 	f.Columns = append(f.Columns, report.Numbers(more...)...)
-	chart := report.Chart{Title: "Packets"}
-	if byBytes {
-		chart.Title = "Bytes"
-	}
+	chart := report.Chart{Title: string(bars)}
 	for _, r := range rows {
-		cells := append([]string{}, r.names...)
-		cells = append(cells, report.Grouped(r.rate.Packets), report.Grouped(r.rate.Bytes), report.Rate(r.rate.PacketsPerSecond), report.Rate(r.rate.BitsPerSecond))
+		cells := append(slices.Clone(r.names), report.Grouped(r.rate.Packets), report.Grouped(r.rate.Bytes), report.Rate(r.rate.PacketsPerSecond), report.Rate(r.rate.BitsPerSecond))
 		if e := r.rate.Estimate; estimated && e != nil {
 			cells = append(cells, between(e.Packets, e.PacketsLow, e.PacketsHigh), between(e.Bytes, e.BytesLow, e.BytesHigh))
 		}
 		f.Rows = append(f.Rows, report.Row{Cells: append(cells, r.more...), Bad: r.bad})
-		n := r.rate.Packets
-		if byBytes {
-			n = r.rate.Bytes
-		}
 		const mostBars = 12
 		if len(chart.Marks) < mostBars {
+			n := r.rate.Packets
+			if bars == barsOfBytes {
+				n = r.rate.Bytes
+			}
 			chart.Marks = append(chart.Marks, report.NewMark(strings.Join(r.names, " "), n, r.bad))
 		}
 	}
@@ -63,12 +67,12 @@ func between(n, low, high uint64) string {
 }
 
 func interfaceSection(r *Report) report.Section {
-	var rows []rated
+	var rows []rateRow
 	for _, i := range r.Interfaces {
-		rows = append(rows, rated{names: []string{i.label}, rate: i.readRate, more: []string{report.Grouped(i.Gaps), report.Grouped(i.LostInGaps)}, bad: i.LostInGaps > 0})
+		rows = append(rows, rateRow{names: []string{i.label}, rate: i.readRate, more: []string{report.Grouped(i.Gaps), report.Grouped(i.LostInGaps)}, bad: i.LostInGaps > 0})
 	}
 	s := report.Section{Title: "Interfaces", Figures: []report.Figure{
-		rateFigure("Packets that were read, by interface", false, []string{"Interface"}, rows, "Gaps", "Lost in them"),
+		rateFigure("Packets that were read, by interface", barsOfPackets, []string{"Interface"}, rows, "Gaps", "Lost in them"),
 	}}
 	for _, text := range r.NotEstimated {
 		s.Text = append(s.Text, "Not estimated: "+text)
@@ -77,60 +81,57 @@ func interfaceSection(r *Report) report.Section {
 }
 
 func verdictSection(r *Report) report.Section {
-	var rows []rated
+	var rows []rateRow
 	for _, name := range verdictOrder {
 		if v, ok := r.Verdicts[name]; ok {
-			rows = append(rows, rated{names: []string{name}, rate: v, bad: name == capture.Drop.String() || name == capture.Aborted.String() || name == tcWord+"shot"})
+			rows = append(rows, rateRow{names: []string{name}, rate: v, bad: name == capture.Drop.String() || name == capture.Aborted.String() || name == tcWord+"shot"})
 		}
 	}
-	return report.Section{Title: "Verdicts", Figures: []report.Figure{rateFigure("Packets by the verdict of the traced program", false, []string{"Verdict"}, rows)}}
+	return report.Section{Title: "Verdicts", Figures: []report.Figure{rateFigure("Packets by the verdict of the traced program", barsOfPackets, []string{"Verdict"}, rows)}}
 }
 
-// dropSections have what was thrown away: where on the packets' way, and why.
+// dropSections show the packets that were thrown away, by stage and by reason; nil = none were.
 func (w *pageWriter) dropSections(s *statistics, r *Report) (all []report.Section) {
-	if len(w.stages) == 0 && r.Reasons == nil {
+	if len(w.lostAt) == 0 && r.Reasons == nil {
 		return nil
 	}
 	section := report.Section{Title: "Drops"}
-	var stages, reasons []rated
+	var stages, reasons []rateRow
 	for _, stage := range drops.Stages {
-		if t := w.stages[stage]; t != nil {
-			stages = append(stages, rated{names: []string{string(stage)}, rate: s.rate(*t), bad: true})
+		if t := w.lostAt[stage]; t != nil {
+			stages = append(stages, rateRow{names: []string{string(stage)}, rate: s.rate(*t), bad: true})
 		}
 	}
-	if stages != nil {
-		section.Figures = append(section.Figures, rateFigure("Packets that were thrown away, by the stage of their way", false, []string{"Stage"}, stages))
-	}
+	section.AddFigure(rateFigure("Packets that were thrown away, by the stage of their way", barsOfPackets, []string{"Stage"}, stages))
 	for _, c := range r.Reasons {
-		reasons = append(reasons, rated{names: []string{c.Reason, c.Location}, rate: c.readRate, bad: true})
+		reasons = append(reasons, rateRow{names: []string{c.Reason, c.Location}, rate: c.readRate, bad: true})
 	}
-	if reasons != nil {
-		section.Figures = append(section.Figures, rateFigure("Packets that were thrown away, by reason", false, []string{"Reason", "Where"}, reasons))
-	}
+	section.AddFigure(rateFigure("Packets that were thrown away, by reason", barsOfPackets, []string{"Reason", "Where"}, reasons))
 	return []report.Section{section}
 }
 
 func (w *pageWriter) protocolSection(s *statistics, r *Report) report.Section {
-	var rows []rated
+	var rows []rateRow
 	for _, n := range byPackets(w.protocols, func(p protocol) []string { return []string{p.family, p.name} }) {
-		rows = append(rows, rated{names: n.names, rate: s.rate(n.tally)})
+		rows = append(rows, rateRow{names: n.names, rate: s.rate(n.tally)})
 	}
-	const most = 100
+	const mostRows = 100
 	section := report.Section{Title: "Protocols"}
-	if len(rows) > most {
-		section.Text = []string{fmt.Sprintf("The %d with most packets, of %d.", most, len(rows))}
-		rows = rows[:most]
+	if len(rows) > mostRows {
+		section.Text = []string{fmt.Sprintf("The %d with most packets, of %d.", mostRows, len(rows))}
+		rows = rows[:mostRows]
 	}
-	section.Figures = []report.Figure{rateFigure("Packets by protocol", false, []string{"Family", "Protocol"}, rows)}
+	section.Figures = []report.Figure{rateFigure("Packets by protocol", barsOfPackets, []string{"Family", "Protocol"}, rows)}
 	return section
 }
 
 func flowSection(r *Report) report.Section {
 	s := report.Section{Title: "Flows"}
-	var rows []rated
+	var rows []rateRow
 	for _, f := range r.Flows {
 		const whole = 64 // columns: an IPv6 address with its port
-		rows = append(rows, rated{names: []string{f.Protocol, frame.Endpoint(f.Source, f.SourcePort, whole), frame.Endpoint(f.Destination, f.DestinationPort, whole)}, rate: f.readRate})
+		from, to := f.ends(whole)
+		rows = append(rows, rateRow{names: []string{f.Protocol, from, to}, rate: f.readRate})
 	}
 	if r.Overflow != nil {
 		s.Text = append(s.Text, fmt.Sprintf("%s packets, %s bytes are of flows after the first %s, which are not listed.", report.Grouped(r.Overflow.Packets), report.Grouped(r.Overflow.Bytes), report.Grouped(maxReadFlows)))
@@ -139,14 +140,14 @@ func flowSection(r *Report) report.Section {
 		s.Text = append(s.Text, "No packet has IP addresses.")
 		return s
 	}
-	s.Figures = []report.Figure{rateFigure(fmt.Sprintf("The %d flows with most bytes, one direction each", len(rows)), true, []string{"Protocol", "From", "To"}, rows)}
+	s.Figures = []report.Figure{rateFigure(fmt.Sprintf("The %d flows with most bytes, one direction each", len(rows)), barsOfBytes, []string{"Protocol", "From", "To"}, rows)}
 	return s
 }
 
 func (w *pageWriter) sizeSection(s *statistics) report.Section {
-	var rows []rated
+	var rows []rateRow
 	for i, name := range meter.SizeNames {
-		rows = append(rows, rated{names: []string{name}, rate: s.rate(w.sizes[i])})
+		rows = append(rows, rateRow{names: []string{name}, rate: s.rate(w.sizes[i])})
 	}
-	return report.Section{Title: "Sizes", Figures: []report.Figure{rateFigure("Packets by size in bytes, from the Ethernet header on", false, []string{"Bytes"}, rows)}}
+	return report.Section{Title: "Sizes", Figures: []report.Figure{rateFigure("Packets by size in bytes, from the Ethernet header on", barsOfPackets, []string{"Bytes"}, rows)}}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/report"
 )
 
-// timeSection has packets, bytes and losses over time.
+// timeSection shows packets, bytes and losses over time.
 func (w *pageWriter) timeSection() report.Section {
 	s := report.Section{Title: "Over time"}
 	if w.steps == nil {
@@ -26,10 +26,12 @@ func (w *pageWriter) timeSection() report.Section {
 		Caption: fmt.Sprintf("Packets in steps of %v", w.step),
 		Columns: append(report.Texts("From"), report.Numbers("Packets", "Bytes", "Lost before them")...),
 	}
-	packets, bytes := report.Chart{Title: fmt.Sprintf("Packets per %v", w.step), Columns: true}, report.Chart{Title: fmt.Sprintf("Bytes per %v", w.step), Columns: true}
-	lost := report.Chart{Title: fmt.Sprintf("Lost packets per %v", w.step), Columns: true}
+	chart := func(what string) report.Chart {
+		return report.Chart{Title: fmt.Sprintf("%s per %v", what, w.step), Columns: true}
+	}
+	packets, bytes, lost := chart("Packets"), chart("Bytes"), chart("Lost packets")
 	losses := uint64(0)
-	w.timeline.all(func(begin time.Time, t timeStep) {
+	w.timeline.each(func(begin time.Time, t timeStep) {
 		at := begin.Local().Format(layout)
 		f.Rows = append(f.Rows, report.Row{Cells: []string{at, report.Grouped(t.Packets), report.Grouped(t.Bytes), report.Grouped(t.lost)}, Bad: t.lost > 0})
 		packets.Marks = append(packets.Marks, report.NewMark(at, t.Packets, false))
@@ -44,7 +46,7 @@ func (w *pageWriter) timeSection() report.Section {
 	return s
 }
 
-// runSections have the run times of the traced program, if files have them.
+// runSections show the run times of the traced program; nil = the files have none.
 func (w *pageWriter) runSections() (all []report.Section) {
 	var total meter.Histogram
 	f := report.Figure{Caption: "Run time of the XDP program by verdict, in nanoseconds", Columns: timesColumns("Verdict", "Packets")}
@@ -62,7 +64,8 @@ func (w *pageWriter) runSections() (all []report.Section) {
 	return []report.Section{{Title: "Run times", Figures: []report.Figure{f, rangesFigure("Packets by the run time of the XDP program", &total)}}}
 }
 
-// timesColumns are those of timesCells, after texts.
+// timesColumns are the columns of a table with timesCells. The last of these titles is that of the
+// first time cell, the count; the others are titles of texts.
 func timesColumns(texts ...string) []report.Column {
 	last := len(texts) - 1
 	return append(report.Texts(texts[:last]...), report.Numbers(texts[last], "Mean", "Median", "90 %", "99 %", "Longest")...)
@@ -76,11 +79,12 @@ func timesCells(h *meter.Histogram) []string {
 	return cells
 }
 
-// rangesFigure is a histogram.
+// rangesFigure shows a histogram.
 func rangesFigure(caption string, h *meter.Histogram) report.Figure {
 	f := report.Figure{Caption: caption, Columns: report.Numbers("At least (ns)", "Less than (ns)", "Packets")}
 	chart := report.Chart{Title: caption, Columns: true}
-	for _, r := range h.FewRanges(40) {
+	const mostRanges = 40
+	for _, r := range h.FewRanges(mostRanges) {
 		from, to := uint64(r.From.Nanoseconds()), uint64(r.To.Nanoseconds())
 		f.Rows = append(f.Rows, report.Row{Cells: []string{report.Grouped(from), report.Grouped(to), report.Grouped(r.Runs)}})
 		chart.Marks = append(chart.Marks, report.NewMark(fmt.Sprintf("%s to %s ns", report.Grouped(from), report.Grouped(to)), r.Runs, false))
@@ -89,26 +93,22 @@ func rangesFigure(caption string, h *meter.Histogram) report.Figure {
 	return f
 }
 
-// delaySection has what --follow finds.
+// delaySection shows the result of --follow.
 func (w *pageWriter) delaySection() report.Section {
 	d := w.delays
-	s := report.Section{Title: "Way through the host", Text: []string{fmt.Sprintf("%s packets fit several others, and are in no delay.", report.Grouped(d.unclear))}}
+	s := report.Section{Title: "Way through the host", Text: []string{fmt.Sprintf("%s packets fit several others, and are in no delay.", report.Grouped(d.ambiguous))}}
 	delays := report.Figure{Caption: "Time from the first place of a packet to a further one, in nanoseconds", Columns: timesColumns("From", "To", "Packets")}
 	chart := report.Chart{Title: "Packets that went on"}
-	for _, h := range d.all() {
+	for _, h := range d.byPackets() {
 		delays.Rows = append(delays.Rows, report.Row{Cells: append([]string{h.from, h.to}, timesCells(d.hops[h])...)})
 		chart.Marks = append(chart.Marks, report.NewMark(h.from+" to "+h.to, d.hops[h].Count, false))
 	}
-	if delays.Rows != nil {
-		delays.Charts = []report.Chart{chart}
-		s.Figures = append(s.Figures, delays)
+	delays.Charts = []report.Chart{chart}
+	s.AddFigure(delays)
+	onePlace := report.Figure{Caption: "Packets that were seen at one place alone", Columns: append(report.Texts("Place"), report.Numbers("Packets")...)}
+	for _, place := range slices.Sorted(maps.Keys(d.onePlace)) {
+		onePlace.Rows = append(onePlace.Rows, report.Row{Cells: []string{place, report.Grouped(d.onePlace[place])}})
 	}
-	lonely := report.Figure{Caption: "Packets that were seen at one place alone", Columns: append(report.Texts("Place"), report.Numbers("Packets")...)}
-	for _, place := range slices.Sorted(maps.Keys(d.lonely)) {
-		lonely.Rows = append(lonely.Rows, report.Row{Cells: []string{place, report.Grouped(d.lonely[place])}})
-	}
-	if lonely.Rows != nil {
-		s.Figures = append(s.Figures, lonely)
-	}
+	s.AddFigure(onePlace)
 	return s
 }

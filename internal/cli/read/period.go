@@ -9,30 +9,30 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// A period is the time in which packets are read: from the first moment on, and before the second.
+// A period selects packets by time: at or after the first moment, and before the second.
 type period struct {
 	from, to moment
 
-	first, last int64 // times of packets in the files, in nanoseconds since 1970; 0 = none is known
-	unread      bool  // there may be packets after the last
-	found       bool  // a packet is in the period
+	first, last int64 // of the known times of packets in the files, in ns since 1970; 0 = none is known
+	unread      bool  // there may be packets after last
+	found       bool  // a packet so far was in the period
 }
 
 // A moment is the value of --from and --to.
 type moment struct {
-	text  string // as it was given; "" = it was not
+	text  string // as given; "" = not given
 	time  time.Time
-	daily bool // a time of the day, which is not known yet
+	daily bool // a time of the day, without a date so far
 }
 
-// momentLayouts are how a moment is written, in local time unless a Z or an offset says otherwise.
-// A fraction may follow the seconds of each.
+// momentLayouts are the formats of a moment, in local time unless it has a Z or an offset. The
+// first two have no date. A fraction may follow the seconds.
 var momentLayouts = []string{
 	"15:04", "15:04:05", "2006-01-02",
 	"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02 15:04Z07:00", "2006-01-02 15:04:05Z07:00",
 }
 
-// Set, String and Type are pflag.Value's.
+// Set implements pflag.Value.
 func (m *moment) Set(text string) error {
 	if ago, ok := strings.CutPrefix(text, "-"); ok {
 		var d time.Duration
@@ -53,17 +53,16 @@ func (m *moment) Set(text string) error {
 func (m *moment) String() string { return m.text }
 func (m *moment) Type() string   { return "moment" }
 
-// isGiven reports whether it leaves anything out.
+// isGiven reports whether --from or --to was given.
 func (p *period) isGiven() bool { return p.from.text != "" || p.to.text != "" }
 
-// on gives daily moments their day.
-func (p *period) on(day time.Time) {
-	p.from.on(day)
-	p.to.on(day)
+// setDay sets the date of moments that have none.
+func (p *period) setDay(day time.Time) {
+	p.from.setDay(day)
+	p.to.setDay(day)
 }
 
-// on gives a daily moment the day of another.
-func (m *moment) on(day time.Time) {
+func (m *moment) setDay(day time.Time) {
 	if m.daily {
 		m.daily = false
 		m.time = time.Date(day.Year(), day.Month(), day.Day(), m.time.Hour(), m.time.Minute(), m.time.Second(), m.time.Nanosecond(), time.Local)
@@ -84,30 +83,30 @@ func (p *period) check() error {
 	return nil
 }
 
-// has reports whether a packet of this time, in nanoseconds since 1970, is in the period. Daily
-// moments are on the day of the first call, if they have none.
-func (p *period) has(nanoseconds int64) bool {
+// contains reports whether a packet of this time, in nanoseconds since 1970, is in the period. The
+// first packet sets the date of moments that have none.
+func (p *period) contains(nanoseconds int64) bool {
 	if !p.isGiven() {
 		return true
 	}
 	at := time.Unix(0, nanoseconds)
-	p.on(at)
-	p.see(nanoseconds)
+	p.setDay(at)
+	p.addTime(nanoseconds)
 	in := p.overlaps(at, at)
 	p.found = p.found || in
 	return in
 }
 
-// see adds the time of a packet.
-func (p *period) see(nanoseconds int64) {
+// addTime adds the time of a packet, for missed.
+func (p *period) addTime(nanoseconds int64) {
 	if p.first == 0 || nanoseconds < p.first {
 		p.first = nanoseconds
 	}
 	p.last = max(p.last, nanoseconds)
 }
 
-// missed says which times the packets of the files have, if none of them is in the period; ""
-// otherwise.
+// missed is a message about the times of the packets in the files, if no packet was in the period;
+// "" otherwise.
 func (p *period) missed() string {
 	if !p.isGiven() || p.found || p.first == 0 {
 		return ""

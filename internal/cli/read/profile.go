@@ -12,30 +12,29 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A profile is what a page shows of the packets besides the report of --stats. The packets are the
-// same ones.
+// A profile counts the packets of --stats by more of their properties, for a page.
 type profile struct {
 	timeline
 	protocols map[protocol]*readTally
 	sizes     [len(meter.SizeNames)]readTally
-	runs      [xdp.VerdictSlots]meter.Histogram
-	stages    map[drops.Stage]*readTally // of packets that were thrown away
-	comments  []string                   // of the sections, each once
+	runs      [xdp.VerdictSlots]meter.Histogram // run times by verdict
+	lostAt    map[drops.Stage]*readTally        // packets that were thrown away
+	comments  []string                          // of the sections, without duplicates
 }
 
 func newProfile() *profile {
-	return &profile{protocols: make(map[protocol]*readTally), stages: make(map[drops.Stage]*readTally)}
+	return &profile{protocols: make(map[protocol]*readTally), lostAt: make(map[drops.Stage]*readTally)}
 }
 
-// A protocol is what packets of one family carry, by the names of count.
+// A protocol has the names of a meter.Class.
 type protocol struct{ family, name string }
 
-// section keeps the comments of a section of a file. A capture has a single one. Files can have any
+// addSection keeps the comments of a section of a file, with bounds because a file can have any
 // number.
-func (p *profile) section(comments []string) {
-	const most, longest = 16, 16 << 10
+func (p *profile) addSection(comments []string) {
+	const maxComments, maxBytes = 16, 16 << 10
 	for _, c := range comments {
-		if c = c[:min(len(c), longest)]; c != "" && len(p.comments) < most && !slices.Contains(p.comments, c) {
+		if c = c[:min(len(c), maxBytes)]; c != "" && len(p.comments) < maxComments && !slices.Contains(p.comments, c) {
 			p.comments = append(p.comments, c)
 		}
 	}
@@ -54,13 +53,13 @@ func (p *profile) add(s *capture.Source, packet *capture.Packet, reason string, 
 	}
 	switch {
 	case s.Hook == capture.StackDrop:
-		tallyOf(p.stages, drops.StageOf(reason)).add(length, weight)
+		tallyOf(p.lostAt, drops.StageOf(reason)).add(length, weight)
 	case s.Hook.Loses() || known && verdict.Discards():
-		tallyOf(p.stages, drops.XDP).add(length, weight)
+		tallyOf(p.lostAt, drops.XDP).add(length, weight)
 	}
 }
 
-// tallyOf returns the tally of a key, which it makes.
+// tallyOf returns the tally of a key, and creates it if the map has none.
 func tallyOf[K comparable](all map[K]*readTally, key K) *readTally {
 	t := all[key]
 	if t == nil {
@@ -84,7 +83,7 @@ type named struct {
 	tally readTally
 }
 
-// byPackets are the tallies of a map, the largest first.
+// byPackets are the tallies of a map, the one with most packets first.
 func byPackets[K comparable](all map[K]*readTally, names func(K) []string) (list []named) {
 	for k, t := range all {
 		list = append(list, named{names(k), *t})

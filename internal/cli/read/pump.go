@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// pumpHold is how long a pump keeps what it has received before Read returns it. Packets of one
-	// host may arrive later than those of another by as much, and are still read in order of time.
+	// pumpHold is the time between the arrival of bytes and their Read. Packets of one host may
+	// arrive later than those of another by as much, and are still read in order of time.
 	pumpHold = 500 * time.Millisecond
 	// pumpSize is the most bytes that a pump keeps. Then it stops receiving, so that the sending
-	// host has to wait: what this host must drop, it counts as lost.
+	// host has to wait, and counts packets that it must drop as lost.
 	pumpSize = 32 << 20
 )
 
@@ -29,15 +29,15 @@ type pump struct {
 	ended func(error) // called when the stream has ended: with io.EOF, or why
 
 	mu     sync.Mutex
-	room   sync.Cond
-	chunks []chunk
-	size   int
-	err    error // after the chunks; nil = there may be more
-	polled bool  // by late, so Read need not wait
+	room   sync.Cond // signalled when size falls, or on Close
+	chunks []chunk   // received and not read yet
+	size   int       // bytes in chunks
+	err    error     // after the chunks; nil = there may be more
+	polled bool      // isIdle is called, so Read need not wait
 	closed bool
 }
 
-// A chunk are bytes that came at one time.
+// A chunk has bytes that came at one time.
 type chunk struct {
 	data []byte
 	at   time.Time
@@ -50,7 +50,7 @@ func newPump(ctx context.Context, conn net.Conn, ended func(error)) *pump {
 	return p
 }
 
-// run ends when the connection does, or is closed.
+// run receives until the connection ends or is closed.
 func (p *pump) run() {
 	buf := make([]byte, 64<<10)
 	for {
@@ -75,8 +75,8 @@ func (p *pump) run() {
 	}
 }
 
-// Read returns what came at least pumpHold ago, or earlier if the pump is half full. If there is
-// nothing yet, it waits for a short time, and returns 0 bytes without an error.
+// Read returns bytes that came at least pumpHold ago, or earlier if the pump is half full. If there
+// are none, it waits for at most frame.WaitInterval, and returns 0 without an error.
 func (p *pump) Read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,8 +106,8 @@ func (p *pump) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// late reports whether all that has come was read, and the stream has not ended.
-func (p *pump) late() bool {
+// isIdle reports whether all received bytes were read, and the stream has not ended.
+func (p *pump) isIdle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.polled = true
@@ -123,7 +123,7 @@ func (p *pump) Close() error {
 	return p.conn.Close()
 }
 
-// received returns a copy of all that has come and was not read.
+// received returns a copy of all bytes that were received and not read.
 func (p *pump) received() io.Reader {
 	p.mu.Lock()
 	defer p.mu.Unlock()

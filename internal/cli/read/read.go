@@ -25,16 +25,16 @@ type Options struct {
 	stats    bool
 	follow   bool
 	page     pageFile
-	chosen   string // the flags and the filter that choose packets, as they were given
-	skip     uint64
+	chosen   string // for the page: the flags and the filter that choose packets, as given
+	skip     uint64 // packets
 	choice   choice
 	clocks   clocks
 	printing outputs.PrintOptions
-	replay   *replayOptions // nil: it is the command read
+	replay   *replayOptions // nil for read and gather
 
-	files   []string
-	gathers bool // the files are streams of several hosts
-	lines   bool // packets go to standard output as lines of --format, JSON or CSV
+	files   []string // names, or URLs of streams
+	gathers bool     // the command is gather: the files are streams of several hosts
+	lines   bool     // packets go to standard output as lines of --format, JSON or CSV
 }
 
 const readHelp = `read prints the packets of capture files as a capture prints them: with verdicts and, with -v, with
@@ -125,7 +125,7 @@ func New(p *frame.Process) *cobra.Command {
 }
 
 // command returns a command that reads files, without its texts and flags. split divides its
-// arguments into files and the words of a filter; dash is how many stood before a --, or -1.
+// arguments into files and the words of a filter, like splitArguments.
 func (o *Options) command(p *frame.Process, split func(args []string, dash int) (files, words []string)) *cobra.Command {
 	o.Process = p
 	return &cobra.Command{
@@ -137,9 +137,8 @@ func (o *Options) command(p *frame.Process, split func(args []string, dash int) 
 	}
 }
 
-// addFlags adds all flags. Settings for what a capture counts, prints and writes do not apply to
-// read, which reads what a capture has written: --stats is another flag there, and with --print
-// read would refuse --stats.
+// addFlags adds all flags. Settings for the flags of a capture about counting, printing and writing
+// do not apply to read: there --stats is another flag, and --print refuses it.
 func (o *Options) addFlags(cmd *cobra.Command) {
 	o.filter.Netmask = net.IPMask{0, 0, 0, 0} // tcpdump's for files
 	if o.gathers {
@@ -149,9 +148,7 @@ func (o *Options) addFlags(cmd *cobra.Command) {
 		return
 	}
 	frame.AddFlags(cmd, "Which packets", append(o.choiceFlags(), o.clocks.flags()...)...)
-	files := o.FileFlags()
-	files[1].Help = outputs.PrintedFormatUsage()
-	frame.AddFlags(cmd, "Output", frame.Except(frame.Typed, append(files, []frame.Flag{
+	frame.AddFlags(cmd, "Output", frame.Except(frame.Typed, append(o.printedFileFlags(), []frame.Flag{
 		{Name: "json", Value: &o.json, Help: "with --stats, print the report as JSON: one object; with --follow, an object for each packet; without, as --format json, with each packet's printed line"},
 		{Name: "stats", Value: &o.stats, Help: "print statistics instead of packets: interfaces, verdicts, flows, and what the files say is missing"},
 		{Name: "report", Value: (*frame.Name)(&o.page.path), Help: "write a page of HTML about the packets to this `file`, instead of printing them: what --stats has, with charts, time, protocols, sizes, run times and how they were captured; with --follow also the delays"},
@@ -162,17 +159,24 @@ func (o *Options) addFlags(cmd *cobra.Command) {
 	frame.AddPeerFlagsToRead(cmd.Flags())
 }
 
-// addOutputFlags adds those that read and gather have in common.
+// printedFileFlags are the flags about files of a command that prints packets in text formats.
+func (o *Options) printedFileFlags() []frame.Flag {
+	flags := o.FileFlags()
+	flags[slices.IndexFunc(flags, func(f frame.Flag) bool { return f.Name == "format" })].Help = outputs.PrintedFormatUsage()
+	return flags
+}
+
+// addOutputFlags adds the output flags that read and gather share.
 func (o *Options) addOutputFlags(cmd *cobra.Command) {
 	frame.AddFlags(cmd, "Long captures", frame.Except(frame.Typed, o.Rotate.Flags())...)
 	live := o.Live.Flags()
-	live[0].Settings |= frame.Typed // --serve
+	live[0].Settings |= frame.Typed // of --serve
 	frame.AddFlags(cmd, "Live streams", live...)
 	frame.AddFlags(cmd, "Lines", o.printing.Flags()...)
 	frame.AddFlags(cmd, "Privileges", o.Sandbox.Flags()...)
 }
 
-// choiceFlags are those that choose packets of the files.
+// choiceFlags are the flags that choose packets of the files.
 func (o *Options) choiceFlags() []frame.Flag {
 	return slices.Concat(o.filter.Flags(), []frame.Flag{
 		o.filter.FragmentsFlag(),
@@ -187,7 +191,7 @@ func (o *Options) countFlag() frame.Flag {
 	return frame.Flag{Name: "packet-count", Letter: "c", Value: &o.Count, Settings: frame.Typed, Help: "end after this many `packets`"}
 }
 
-// check finds mistakes in the flags before a file is opened.
+// check finds mistakes in the flags before a file is opened. given reports whether a flag was set.
 func (o *Options) check(given func(flag string) bool) (err error) {
 	switch {
 	case len(o.files) == 0 && o.gathers:
@@ -222,22 +226,14 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 	if o.stats && len(o.Writes) == 0 && o.Format == file.JSON.String() {
 		o.json, o.Format = true, "" // the report has one format
 	}
-	_, text := o.Text()
-	o.lines = text && (len(o.Writes) == 0 || o.WritesStdout())
-	prints := o.Print || o.json || o.stats || frame.IsStdout(o.page.path)
+	_, isText := o.Text()
+	o.lines = isText && (len(o.Writes) == 0 || o.WritesStdout())
+	if err := o.checkStdout(); err != nil {
+		return err
+	}
 	switch {
-	case o.WritesStdout() && prints:
-		return errors.New("-w - and the printed text both need standard output: write to a file, or do not print")
-	case o.stats && o.Format != "" && len(o.Writes) == 0:
-		return errors.New("--format is for packets, and --stats prints none: for its report as JSON say --stats --json")
-	case o.lines && prints:
-		return fmt.Errorf("--format %s and the printed text both need standard output: write to a file, or do not print", cmp.Or(o.Format, file.JSON.String()))
 	case outputs.IsCaptureName(o.page.path):
 		return fmt.Errorf("--report %s: this is the name of a capture file, which the page would replace: name the page first, as in --report out.html %[1]s", o.page.path)
-	case frame.IsStdout(o.page.path) && (o.Print || o.json || o.stats):
-		return errors.New("--report - and the printed text both need standard output: write the page to a file, or do not print")
-	case o.Rotate.PrintFiles && (o.json || o.stats):
-		return errors.New("--print-files and the printed text both need standard output: choose one")
 	case given("sflow-agent") && !o.WritesTo(outputs.SFlowScheme):
 		return errors.New("--sflow-agent: nothing is sent to an sFlow collector: add -w sflow://HOST")
 	case given("sflow-agent"):
@@ -250,14 +246,29 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 	}
 	// Files begin and end, and are named, by the time stamps of packets. With -G the first period
 	// begins with the first packet.
-	o.Series.Stamped = true
-	if o.Rotate.Every > 0 {
-		o.Series.FromFirst = true
+	o.Series.Stamped, o.Series.FromFirst = true, o.Rotate.Every > 0
+	return nil
+}
+
+// checkStdout refuses flags of which two or more need standard output.
+func (o *Options) checkStdout() error {
+	prints := o.Print || o.json || o.stats || frame.IsStdout(o.page.path)
+	switch {
+	case o.WritesStdout() && prints:
+		return errors.New("-w - and the printed text both need standard output: write to a file, or do not print")
+	case o.stats && o.Format != "" && len(o.Writes) == 0:
+		return errors.New("--format is for packets, and --stats prints none: for its report as JSON say --stats --json")
+	case o.lines && prints:
+		return fmt.Errorf("--format %s and the printed text both need standard output: write to a file, or do not print", cmp.Or(o.Format, file.JSON.String()))
+	case frame.IsStdout(o.page.path) && (o.Print || o.json || o.stats):
+		return errors.New("--report - and the printed text both need standard output: write the page to a file, or do not print")
+	case o.Rotate.PrintFiles && (o.json || o.stats):
+		return errors.New("--print-files and the printed text both need standard output: choose one")
 	}
 	return nil
 }
 
-// run executes the command.
+// run runs the command, up to the opening of its files.
 func (o *Options) run(cmd *cobra.Command) error {
 	if err := o.filter.Read(o.Process.Signalled()); err != nil {
 		return err
@@ -276,10 +287,6 @@ func (o *Options) run(cmd *cobra.Command) error {
 	match, err := o.filter.Matchers()
 	if err != nil {
 		return explainWords(err, o.filter.Words)
-	}
-	var whole *filters.Fragments
-	if o.filter.Fragments {
-		whole = new(filters.Fragments)
 	}
 	if o.files, err = findFiles(o.files); err != nil {
 		return err
@@ -301,6 +308,9 @@ func (o *Options) run(cmd *cobra.Command) error {
 			return o.replay.printMeasured(ctx, o)
 		}
 	}
-	r := &readRun{o: o, match: match, whole: whole, passed: make(map[uint16]uint64), inputs: &readInputs{ctx: ctx, tls: &o.Live.TLS}}
+	r := &readRun{o: o, match: match, unfiltered: make(map[uint16]uint64), inputs: &readInputs{ctx: ctx, tls: &o.Live.TLS}}
+	if o.filter.Fragments {
+		r.fragments = new(filters.Fragments)
+	}
 	return r.run(ctx)
 }

@@ -11,25 +11,23 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/cli/outputs"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 	"github.com/xdpcap/xdpcap/internal/replay"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// replayOptions are the flags of the command replay that read does not have.
+// replayOptions are the flags that replay has in addition to those of read.
 type replayOptions struct {
-	program  replay.Recipe
-	against  string
-	ingress  string
-	expect   string
+	program  replay.Recipe // --program, --pins, --map and --set
+	against  string        // another program; "" = the verdicts in the capture
+	ingress  string        // interface; "" = loopback
+	expect   string        // file; "" = none
 	yes      bool
 	sent     bool
 	measure  bool
-	duration time.Duration
+	duration time.Duration // of --measure, in CPU time
 
-	sample replay.Sample // for --measure
-
+	sample  replay.Sample // packets for --measure
 	options replay.Options
 	input   *replay.Input // nil before the files are open
 }
@@ -92,7 +90,7 @@ func NewReplay(p *frame.Process) *cobra.Command {
 
 func (o *Options) addReplayFlags(cmd *cobra.Command) {
 	r := o.replay
-	o.filter.Netmask = net.IPMask{0, 0, 0, 0} // as read
+	o.filter.Netmask = net.IPMask{0, 0, 0, 0} // as in read
 	frame.AddFlags(cmd, "Which program", []frame.Flag{
 		{Name: "program", Value: &r.program.Name, Settings: frame.Typed, Complete: o.Process.CompleteProgram,
 			Help: "run this XDP `program`: FILE.o, FILE.o:FUNCTION, the NAME or id of a loaded one, or the path where one is pinned"},
@@ -111,9 +109,7 @@ func (o *Options) addReplayFlags(cmd *cobra.Command) {
 		{Name: "yes", Value: &r.yes, Settings: frame.Typed, Help: "allow the program to change maps that others use"},
 	}...)
 	frame.AddFlags(cmd, "Which packets", o.choiceFlags()...)
-	files := o.FileFlags()
-	files[1].Help = outputs.PrintedFormatUsage()
-	frame.AddFlags(cmd, "Output", frame.Except(frame.Typed, append(files, []frame.Flag{
+	frame.AddFlags(cmd, "Output", frame.Except(frame.Typed, append(o.printedFileFlags(), []frame.Flag{
 		{Name: "json", Value: &o.json, Help: "print the report as JSON: one object"},
 		{Name: "expect", Value: &r.expect, Settings: frame.Typed, Help: "compare verdicts with those in this `file`, and fail if they are not as expected"},
 	}...))...)
@@ -135,29 +131,13 @@ func (r *replayOptions) check(o *Options) error {
 	return frame.CheckPrints()
 }
 
-// open loads the programs, and what is expected of them.
+// open loads the programs, and reads the expectations.
 func (r *replayOptions) open(o *Options) (err error) {
 	if err := frame.ForOwnRights("--program"); err != nil {
 		return err
 	}
-	if r.expect != "" {
-		f, err := frame.OpenWaiting(o.Process.Signalled(), r.expect)
-		if err != nil {
-			return fmt.Errorf("--expect: %w", err)
-		}
-		defer f.Close() // only read
-		text, err := io.ReadAll(f)
-		if err != nil {
-			return fmt.Errorf("--expect: %w", err)
-		}
-		if err := o.filter.Sets.OnlyFiles(); err != nil {
-			return err
-		}
-		of := o.filter.Compiling()
-		of.Fragments = false // each packet is looked at by itself
-		if r.options.Expect, err = replay.ParseExpectations(string(text), r.expect, of); err != nil {
-			return fmt.Errorf("--expect: %w", err)
-		}
+	if err := r.readExpectations(o); err != nil {
+		return err
 	}
 	if r.ingress != "" {
 		ifi, err := xdp.InterfaceByName(r.ingress)
@@ -179,6 +159,32 @@ func (r *replayOptions) open(o *Options) (err error) {
 	return err
 }
 
+// readExpectations reads the file of --expect.
+func (r *replayOptions) readExpectations(o *Options) error {
+	if r.expect == "" {
+		return nil
+	}
+	if err := o.filter.Sets.OnlyFiles(); err != nil {
+		return err
+	}
+	f, err := frame.OpenWaiting(o.Process.Signalled(), r.expect)
+	if err != nil {
+		return fmt.Errorf("--expect: %w", err)
+	}
+	defer f.Close() // only read
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return fmt.Errorf("--expect: %w", err)
+	}
+	compiling := o.filter.Compiling()
+	compiling.Fragments = false // later fragments are not joined with their first one
+	if r.options.Expect, err = replay.ParseExpectations(string(text), r.expect, compiling); err != nil {
+		return fmt.Errorf("--expect: %w", err)
+	}
+	return nil
+}
+
+// load loads the program of a flag. It refuses a program whose maps others use, without --yes.
 func (r *replayOptions) load(flag string, recipe replay.Recipe) (*replay.Program, error) {
 	p, err := recipe.Open()
 	switch {
@@ -200,13 +206,7 @@ func (r *replayOptions) close() {
 	}
 }
 
-// through is the input for packets as the program leaves them.
-func (r *replayOptions) through(in capture.Input) capture.Input {
-	r.input = replay.NewInput(in, r.options)
-	return r.input
-}
-
-// print prints the report. The error says which verdicts are not as expected.
+// print prints the report. It returns an error for each expectation that has failed.
 func (r *replayOptions) print(o *Options) error {
 	if r.input == nil {
 		return nil

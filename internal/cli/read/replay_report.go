@@ -3,6 +3,7 @@ package read
 import (
 	"fmt"
 	"io"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -13,20 +14,20 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A ReplayReport is what replay prints. Times are in ns, above a program that does nothing.
+// A ReplayReport is printed by replay. Times are in ns, above those of a program that does nothing.
 type ReplayReport struct {
 	ProgramKeys
-	Against     *ProgramKeys            `json:"against,omitempty"` // the other program; missing = the capture
+	Against     *ProgramKeys            `json:"against,omitempty"` // the other program; nil = the verdicts in the capture
 	Verdicts    map[string]*replayTally `json:"verdicts"`
 	Total       *replayTally            `json:"total"`
-	Compared    uint64                  `json:"compared"` // packets of which it is known what else became of them
+	Compared    uint64                  `json:"compared"` // packets with a verdict to compare with
 	Different   uint64                  `json:"different"`
 	Differences []replayDifference      `json:"differences,omitempty"`
 	Expected    []replayExpectation     `json:"expected,omitempty"`
-	Left        map[string]uint64       `json:"left,omitempty"`    // packets that were not run, by why
-	Cut         uint64                  `json:"cut,omitempty"`     // packets of which the capture has only the beginning
-	AsLeft      uint64                  `json:"as_left,omitempty"` // packets that the capture has only as its program left them
-	sent        bool                    // packets that were sent are run
+	Left        map[string]uint64       `json:"left,omitempty"`    // packets that were not run, by notRunReasons
+	Cut         uint64                  `json:"cut,omitempty"`     // packets that the capture has cut
+	AsLeft      uint64                  `json:"as_left,omitempty"` // packets that the capture has only after its program
+	sent        bool                    // --sent
 }
 
 // ProgramKeys name a program.
@@ -61,7 +62,7 @@ type replayDifference struct {
 	OtherBytes bool         `json:"other_bytes,omitempty"` // the same verdict, and other bytes
 	Packets    uint64       `json:"packets"`
 	First      time.Time    `json:"first"`
-	Flows      []replayFlow `json:"flows"` // those with most packets
+	Flows      []replayFlow `json:"flows"` // the ones with most packets
 }
 
 type replayFlow struct {
@@ -93,7 +94,7 @@ func newReplayReport(o *replayOptions, from *replay.Result) *ReplayReport {
 	}
 	for i := range from.Differences {
 		d := &from.Differences[i]
-		one := replayDifference{Was: d.Was.String(), Now: d.Now.String(), OtherBytes: d.OtherBytes, Packets: d.Packets, First: d.First.UTC(), Flows: []replayFlow{}}
+		one := replayDifference{d.Was.String(), d.Now.String(), d.OtherBytes, d.Packets, d.First.UTC(), []replayFlow{}}
 		for _, f := range d.Flows {
 			one.Flows = append(one.Flows, replayFlow{newFlowKeys(f.Flow), f.Packets})
 		}
@@ -105,19 +106,19 @@ func newReplayReport(o *replayOptions, from *replay.Result) *ReplayReport {
 			r.Expected = append(r.Expected, replayExpectation{e.Line, e.Filter, e.Verdict.String(), e.Packets, e.Wrong})
 		}
 	}
-	for _, why := range []struct {
-		name    string
-		packets uint64
-	}{{"not_received", from.NotRun.NotReceived}, {"not_ethernet", from.NotRun.NotEthernet}, {"too_short", from.NotRun.Short}, {"too_long", from.NotRun.Long}} {
-		if why.packets == 0 {
-			continue
-		}
-		if r.Left == nil {
-			r.Left = make(map[string]uint64)
-		}
-		r.Left[why.name] = why.packets
+	r.Left = map[string]uint64{
+		"not_received": from.NotRun.NotReceived, "not_ethernet": from.NotRun.NotEthernet, "too_short": from.NotRun.Short, "too_long": from.NotRun.Long,
 	}
+	maps.DeleteFunc(r.Left, func(_ string, packets uint64) bool { return packets == 0 })
 	return r
+}
+
+// notRunReasons are the keys of Left, with the words of a remark.
+var notRunReasons = []struct{ key, text string }{
+	{"not_received", "sent or thrown away"}, // with --sent: received
+	{"not_ethernet", "without an Ethernet header"},
+	{"too_short", "shorter than 14 bytes"},
+	{"too_long", "longer than 65535 bytes"},
 }
 
 func newReplayTally(t *replay.Tally) *replayTally {
@@ -136,8 +137,7 @@ func (r *ReplayReport) WriteTable(w io.Writer) {
 		}
 		t.Add(name, count(l.Packets), share, count(l.Bytes), count(l.Changed), nanoseconds(l.Median), nanoseconds(l.P99), nanoseconds(l.Max))
 	}
-	for v := range xdp.VerdictSlots {
-		name := xdp.Verdict(v).SlotName()
+	for _, name := range verdictOrder {
 		if l := r.Verdicts[name]; l != nil {
 			add(name, l)
 		}
@@ -153,7 +153,7 @@ func (r *ReplayReport) WriteTable(w io.Writer) {
 func count(n uint64) string              { return strconv.FormatUint(n, 10) }
 func nanoseconds(d time.Duration) string { return strconv.FormatInt(d.Nanoseconds(), 10) }
 
-// writeDifferences prints what differs from before.
+// writeDifferences prints the differences from the capture, or from the other program.
 func (r *ReplayReport) writeDifferences(w io.Writer) {
 	with := "the verdicts in the capture"
 	if r.Against != nil {
@@ -178,26 +178,24 @@ func (r *ReplayReport) writeDifferences(w io.Writer) {
 		cells := []string{d.Was, now, d.First.Local().Format("15:04:05.000000"), count(d.Packets)}
 		if len(d.Flows) > 0 {
 			f := d.Flows[0]
-			cells = append(cells, f.Protocol+" "+frame.Endpoint(f.Source, f.SourcePort, 34)+" > "+frame.Endpoint(f.Destination, f.DestinationPort, 34), count(f.Packets))
+			from, to := f.ends(endWidth)
+			cells = append(cells, f.Protocol+" "+from+" > "+to, count(f.Packets))
 		}
 		t.Add(cells...)
 	}
 	t.Write(w)
 }
 
-// remarks are sentences about what the tables do not show.
+// remarks are sentences below the tables.
 func (r *ReplayReport) remarks() (lines []string) {
 	var left []string
-	otherDirection := "sent"
-	if r.sent {
-		otherDirection = "received"
-	}
-	for _, why := range []struct{ key, text string }{
-		{"not_received", otherDirection + " or thrown away"}, {"not_ethernet", "without an Ethernet header"},
-		{"too_short", "shorter than 14 bytes"}, {"too_long", "longer than 65535 bytes"},
-	} {
-		if n := r.Left[why.key]; n > 0 {
-			left = append(left, fmt.Sprintf("%d %s", n, why.text))
+	for _, reason := range notRunReasons {
+		if n := r.Left[reason.key]; n > 0 {
+			text := reason.text
+			if r.sent {
+				text = strings.Replace(text, "sent or", "received or", 1)
+			}
+			left = append(left, fmt.Sprintf("%d %s", n, text))
 		}
 	}
 	if left != nil {

@@ -19,21 +19,22 @@ import (
 	"github.com/xdpcap/xdpcap/internal/headers"
 	"github.com/xdpcap/xdpcap/internal/lines"
 	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/replay"
 )
 
-// A readRun is one reading from its flags to its end.
+// A readRun is a run of the command from the opening of its files to its end.
 type readRun struct {
-	o       *Options
-	match   *filters.Matchers // nil = all packets
-	inputs  *readInputs
-	stats   *statistics        // nil without --stats
-	whole   *filters.Fragments // nil without --fragments
-	passed  map[uint16]uint64  // packets to which the filter cannot be applied, by link type
-	noticed []string
-	telling sync.Mutex
-	memory  uint64     // bytes of memory that were available before the sandbox
-	decoded *decoded   // nil = no output decodes packets
-	apart   *suspicion // nil where clocks are corrected, or nobody looks at lines
+	o          *Options
+	match      *filters.Matchers // nil = all packets
+	inputs     *readInputs
+	stats      *statistics        // nil without --stats and --report
+	fragments  *filters.Fragments // nil without --fragments
+	unfiltered map[uint16]uint64  // packets to which the filter cannot be applied, by link type
+	notices    []string           // of the input, printed at the end
+	printing   sync.Mutex         // held by notify
+	memory     uint64             // bytes that were available before the sandbox
+	decoder    *decoder           // nil = no output decodes packets
+	copies     *suspicion         // compares the clocks of printed files; nil = they are not compared
 	outputs.Destinations
 }
 
@@ -41,28 +42,28 @@ type readRun struct {
 // and written.
 func (r *readRun) run(ctx context.Context) error {
 	defer r.inputs.close()
-	r.inputs.notice = r.tell
+	r.inputs.notice = r.notify
 	if r.o.gathers {
 		r.inputs.hostOf = r.o.hostOf
 		r.o.clocks.align = len(r.o.clocks.shifts) == 0 && len(r.o.files) > 1
 	}
 	if err := r.inputs.open(r.o.files); err != nil {
-		return unlessEnded(ctx, err)
+		return unlessCanceled(ctx, err)
 	}
 	ctx, cancel := frame.ForDuration(ctx, r.o.Duration)
 	defer cancel()
-	r.Destinations = outputs.Destinations{Flags: &r.o.Options, Writer: r.writer, Notice: r.tell}
+	r.Destinations = outputs.Destinations{Flags: &r.o.Options, Writer: r.writer, Notice: r.notify}
 	defer r.o.page.close()
 	err := r.openOutputs(ctx)
 	if err == nil {
-		err = r.o.page.open(r.o.Process, r.o.Sandbox.Opener(), r.inputs.has)
+		err = r.o.page.open(r.o.Process, r.o.Sandbox.Opener(), r.inputs.contains)
+	}
+	if err == nil {
+		r.memory = machine.AvailableMemory().Bytes
+		err = r.enterSandbox()
 	}
 	if err != nil {
 		return errors.Join(err, r.Destinations.Close())
-	}
-	r.memory = machine.AvailableMemory().Bytes
-	if err := r.enterSandbox(); err != nil {
-		return err
 	}
 	files := r.inputs.files
 	if r.o.clocks.isGiven() {
@@ -71,38 +72,25 @@ func (r *readRun) run(ctx context.Context) error {
 		}
 	} else if r.o.choice.period.isGiven() {
 		files = r.inputs.inPeriod(&r.o.choice.period)
-		sayPeriod(r.o.Process, files, len(r.inputs.files))
+		sayChosen(r.o.Process, files, len(r.inputs.files))
 	}
 	in, err := file.NewInput(files, r.options())
 	if err != nil || ctx.Err() != nil {
-		return r.leaveEmpty(ctx, unlessEnded(ctx, err))
+		return r.leaveEmpty(ctx, unlessCanceled(ctx, err))
 	}
 	defer in.Close()
 	r.o.choice.reasonName = in.Description().ReasonName
 	var from capture.Input = in
-	if r.o.replay != nil && !r.o.replay.measure {
-		from = r.o.replay.through(in)
+	if replayed := r.o.replay; replayed != nil && !replayed.measure {
+		replayed.input = replay.NewInput(in, replayed.options)
+		from = replayed.input
 	}
 	from = r.o.Anonymized(from)
 	outputs, err := r.allOutputs(in, from)
 	if err == nil {
 		_, err = capture.Run(ctx, from, outputs...)
 	}
-	if r.Finished != nil {
-		r.Finished.Wait(r.tell)
-	}
-	for _, notice := range r.noticed {
-		frame.Say(r.o.Process.Stderr, "%s", notice)
-	}
-	if r.apart != nil {
-		r.apart.sayApart(r.o.Process)
-	}
-	if missed := r.o.choice.period.missed(); missed != "" {
-		frame.Say(r.o.Process.Stderr, "%s", missed)
-	}
-	if r.whole != nil && r.whole.Undecided > 0 {
-		frame.Say(r.o.Process.Stderr, "omitted %s: fragments whose first one is not in the files", frame.Packets(r.whole.Undecided))
-	}
+	r.finish()
 	switch {
 	case r.o.replay == nil:
 	case r.o.replay.measure && err == nil:
@@ -110,18 +98,37 @@ func (r *readRun) run(ctx context.Context) error {
 	default:
 		err = errors.Join(err, r.o.replay.print(r.o))
 	}
-	return errors.Join(append([]error{lasting(err), r.o.choice.checkFound(in.Sources())}, r.unknown()...)...)
+	return errors.Join(append([]error{notEPIPE(err), r.o.choice.checkFound(in.Sources())}, r.undecoded()...)...)
 }
 
-// tell prints a notice at once. Any goroutine may call it.
-func (r *readRun) tell(err error) {
-	r.telling.Lock()
-	defer r.telling.Unlock()
+// finish waits for the commands of -z, and prints the messages about the whole reading.
+func (r *readRun) finish() {
+	if r.Finished != nil {
+		r.Finished.Wait(r.notify)
+	}
+	for _, notice := range r.notices {
+		frame.Say(r.o.Process.Stderr, "%s", notice)
+	}
+	if r.copies != nil {
+		r.copies.reportCopies(r.o.Process)
+	}
+	if missed := r.o.choice.period.missed(); missed != "" {
+		frame.Say(r.o.Process.Stderr, "%s", missed)
+	}
+	if r.fragments != nil && r.fragments.Undecided > 0 {
+		frame.Say(r.o.Process.Stderr, "omitted %s: fragments whose first one is not in the files", frame.Packets(r.fragments.Undecided))
+	}
+}
+
+// notify prints a notice at once. Any goroutine may call it.
+func (r *readRun) notify(err error) {
+	r.printing.Lock()
+	defer r.printing.Unlock()
 	frame.Say(r.o.Process.Stderr, "%s", frame.WithRemedy(err.Error(), err))
 }
 
-// unlessEnded omits the error that a signal came before the format of an input was known.
-func unlessEnded(ctx context.Context, err error) error {
+// unlessCanceled omits the error of a signal that came before the format of an input was known.
+func unlessCanceled(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -130,25 +137,25 @@ func unlessEnded(ctx context.Context, err error) error {
 
 // options are the options for reading.
 func (r *readRun) options() file.InputOptions {
-	o := file.InputOptions{Skip: r.o.skip, Count: r.o.packetsRead(), Memory: r.memory, Match: r.matches, Notice: func(err error) {
+	o := file.InputOptions{Skip: r.o.skip, Count: r.o.readLimit(), Memory: r.memory, Match: r.matches, Notice: func(err error) {
 		if !errors.Is(err, outputs.ErrReaderGone) && !errors.Is(err, capture.ErrEnough) {
-			r.noticed = append(r.noticed, err.Error())
+			r.notices = append(r.notices, err.Error())
 		}
 	}}
 	if r.o.stats || r.o.page.path != "" {
 		r.stats = r.o.newStatistics()
-		o.Section = r.stats.Section
+		o.Section = r.stats.addSection
 	}
 	return o
 }
 
-// matches says whether a packet is chosen, and the filter takes it.
+// matches reports whether the choice and the filter select a packet.
 func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
-	r.o.clocks.follow(s, p)
-	if r.apart != nil {
-		r.apart.add(s, p)
+	r.o.clocks.realign(s, p)
+	if r.copies != nil {
+		r.copies.add(s, p)
 	}
-	if !r.o.choice.takes(s, p) {
+	if !r.o.choice.contains(s, p) {
 		return false
 	}
 	if r.match == nil {
@@ -156,23 +163,23 @@ func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
 	}
 	match, err := r.match.Of(s.LinkType(), s.Netmask)
 	if err != nil {
-		r.passed[s.LinkType()]++
+		r.unfiltered[s.LinkType()]++
 		return false
 	}
 	direction, _ := s.DirectionOf(p)
-	takes := match.Takes(p.Data, p.WireLen, direction == capture.Out)
-	if r.whole != nil {
-		takes = r.whole.Takes(headers.LinkToDecode(s.LinkType()), p.Data, takes)
+	matches := match.Takes(p.Data, p.WireLen, direction == capture.Out)
+	if r.fragments != nil {
+		matches = r.fragments.Takes(headers.LinkToDecode(s.LinkType()), p.Data, matches)
 	}
-	return takes
+	return matches
 }
 
-// writer returns the options for writing what -w names.
+// writer returns the options for writing a file of -w.
 func (r *readRun) writer(t *outputs.Target) file.Options {
 	return file.Options{
 		Format: t.Format, Compression: t.Compression, Microseconds: r.o.printing.Microseconds(), Application: "xdpcap " + frame.Version(),
 		Refuse: func(file os.FileInfo) error {
-			if r.inputs.has(file) {
+			if r.inputs.contains(file) {
 				return outputs.InputError{Path: t.Name}
 			}
 			return nil
@@ -187,20 +194,19 @@ func (r *readRun) openOutputs(ctx context.Context) error {
 	})
 }
 
-// enterSandbox gives up privileges before anything is read, because a file may be made to attack
-// its reader.
+// enterSandbox gives up privileges before packets are read, because a file may attack its reader.
 func (r *readRun) enterSandbox() error {
 	if r.o.replay != nil && r.o.replay.measure {
-		return nil // it needs the CPU's counters, and a CPU for itself
+		return nil // --measure needs the CPU's counters, and a CPU for itself
 	}
 	if box := r.o.Sandbox.Box(); box != nil && (len(r.Opened) > 0 || r.o.json || r.o.lines || r.o.page.path != "") {
 		r.o.OutputNeeds(box)
 	}
-	return r.o.Sandbox.Enter(r.tell, append(r.Givers(), &r.o.page)...)
+	return r.o.Sandbox.Enter(r.notify, append(r.Givers(), &r.o.page)...)
 }
 
-// leaveEmpty makes the output files whole if no input has come, or none that can be read, because
-// this process can no longer remove them. A file that existed before stays unchanged.
+// leaveEmpty completes the output files without packets if no input can be read, because the
+// sandbox cannot remove them. After an error a file that existed before stays unchanged.
 func (r *readRun) leaveEmpty(ctx context.Context, err error) error {
 	var files []capture.Output
 	for _, d := range r.Opened {
@@ -210,17 +216,16 @@ func (r *readRun) leaveEmpty(ctx context.Context, err error) error {
 			d.Close()
 		}
 	}
-	none, failed := file.NewInput(nil, file.InputOptions{Memory: r.memory})
+	noFiles, failed := file.NewInput(nil, file.InputOptions{Memory: r.memory})
 	if failed == nil {
-		_, failed = capture.Run(context.WithoutCancel(ctx), none, files...)
+		_, failed = capture.Run(context.WithoutCancel(ctx), noFiles, files...)
 	}
-	return errors.Join(err, lasting(failed))
+	return errors.Join(err, notEPIPE(failed))
 }
 
-// allOutputs are all outputs for packets: first those that -w names, in that order. They get the
-// packets of from: those of the files, or anonymized ones.
+// allOutputs are all outputs for packets: first those of -w, in that order. They get the packets of
+// from, which are those of the files, replayed or anonymized or not.
 func (r *readRun) allOutputs(in *file.Input, from capture.Input) (all []capture.Output, err error) {
-	o := r.o
 	for _, out := range r.Outputs {
 		for _, text := range out.Invitation() {
 			frame.Say(r.o.Process.Stderr, "%s", text)
@@ -235,14 +240,27 @@ func (r *readRun) allOutputs(in *file.Input, from capture.Input) (all []capture.
 		r.stats.Input = in
 		all = append(all, r.decode(&outputs.Printed{Output: r.stats}))
 	}
+	if r.o.replay != nil && r.o.replay.measure {
+		return append(all, &r.o.replay.sample), nil
+	}
+	printed, err := r.printedOutput(in, from)
+	switch {
+	case err != nil || printed == nil:
+		return all, err
+	case r.o.json && r.o.replay == nil: // the objects have each packet's link type
+		return append(all, &outputs.Printed{Output: printed}), nil
+	}
+	return append(all, r.decode(&outputs.Printed{Output: printed})), nil
+}
+
+// printedOutput is the output that prints packets to standard output; nil = there is none.
+func (r *readRun) printedOutput(in *file.Input, from capture.Input) (capture.Output, error) {
+	o := r.o
 	switch {
 	case o.stats:
+		return nil, nil
 	case o.follow && o.page.path == "":
-		out := &outputs.Printed{Output: newFollowing(o, in)}
-		if o.json { // as below
-			return append(all, out), nil
-		}
-		all = append(all, r.decode(out))
+		return newFollowing(o, in), nil
 	case (o.json || o.lines) && o.replay == nil:
 		options := file.Options{Format: file.JSON, Name: frame.StdoutName}
 		if o.lines {
@@ -251,28 +269,18 @@ func (r *readRun) allOutputs(in *file.Input, from capture.Input) (all []capture.
 		if o.json {
 			options.MoreJSON = lines.NewObjects(from, o.printing.Format(false), len(o.files) > 1).Append
 		}
-		lines, err := file.New(o.Process.Stdout.File, options)
-		if err != nil {
-			return nil, err
-		}
-		if o.json { // its objects have each packet's link type
-			return append(all, &outputs.Printed{Output: lines}), nil
-		}
-		all = append(all, r.decode(&outputs.Printed{Output: lines}))
-	case o.replay != nil && o.replay.measure:
-		all = append(all, &o.replay.sample)
+		return file.New(o.Process.Stdout.File, options)
 	case len(r.Outputs) == 0 && o.replay == nil && r.stats == nil || o.Print:
-		if len(o.files) > 1 && len(o.files) <= mostSuspects && !o.clocks.isGiven() {
-			r.apart = &suspicion{most: mostLookedAt}
+		if len(o.files) > 1 && len(o.files) <= maxComparedFiles && !o.clocks.isGiven() {
+			r.copies = &suspicion{limit: maxComparedPackets}
 		}
 		out := o.Process.Stdout
-		printer := lines.NewPrinter(out, frame.StdoutName, out.Check, o.printing.Format(frame.Colored("auto", out.File)))
-		all = append(all, r.decode(&outputs.Printed{Output: printer}))
+		return lines.NewPrinter(out, frame.StdoutName, out.Check, o.printing.Format(frame.Colored("auto", out.File))), nil
 	}
-	return all, nil
+	return nil, nil
 }
 
-// isText says whether a -w is a file with a line of text for each packet.
+// isText reports whether a -w is a file with a line of text for each packet.
 func (r *readRun) isText(name string) bool {
 	return slices.ContainsFunc(r.o.Targets, func(t outputs.Target) bool { return t.Name == name && t.URL == nil && t.Format.IsText() })
 }
@@ -280,29 +288,29 @@ func (r *readRun) isText(name string) bool {
 // decode wraps an output to count the packets that it cannot decode. All outputs get the same
 // packets, so only the first one that decodes is wrapped.
 func (r *readRun) decode(out capture.Output) capture.Output {
-	if r.decoded != nil {
+	if r.decoder != nil {
 		return out
 	}
-	r.decoded = &decoded{Output: out}
-	return r.decoded
+	r.decoder = &decoder{Output: out}
+	return r.decoder
 }
 
-// unknown has an error for packets that the filter or an output could not decode, because the
+// undecoded has errors about packets that the filter or an output could not decode, because the
 // printed text does not show them.
-func (r *readRun) unknown() (all []error) {
-	for _, typ := range slices.Sorted(maps.Keys(r.passed)) {
+func (r *readRun) undecoded() (all []error) {
+	for _, typ := range slices.Sorted(maps.Keys(r.unfiltered)) {
 		_, err := r.match.Of(typ, nil)
-		all = append(all, fmt.Errorf("skipped %s: %w", frame.Packets(r.passed[typ]), err))
+		all = append(all, fmt.Errorf("skipped %s: %w", frame.Packets(r.unfiltered[typ]), err))
 	}
-	if r.decoded != nil {
-		all = append(all, r.decoded.unknown()...)
+	if r.decoder != nil {
+		all = append(all, r.decoder.errors()...)
 	}
 	return all
 }
 
-// lasting keeps the error of a closed pipe, because the file that goes through it is then not
-// whole.
-func lasting(err error) error {
+// notEPIPE hides that an error is EPIPE, which main would ignore: the file that goes through a
+// closed pipe is not whole.
+func notEPIPE(err error) error {
 	if errors.Is(err, unix.EPIPE) {
 		return errors.New(err.Error())
 	}

@@ -3,6 +3,7 @@ package read
 import (
 	"cmp"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,40 +18,39 @@ import (
 )
 
 const (
-	maxReadFlows = 1 << 17 // number of flows that are counted one by one, the same as in --first and count
-	topReadFlows = 10
+	maxReadFlows = 1 << 17 // flows that are counted one by one
+	topReadFlows = 10      // flows in the report
 )
 
-// statistics is what read --stats prints: what the packets of capture files are, and what the files
-// say is missing.
+// statistics is an output that makes the report of read --stats, and the page of --report.
 type statistics struct {
-	out   io.Writer // nil = it is not printed
-	json  bool
+	out   io.Writer   // nil = the report is not printed
+	json  bool        // print it as an object
 	page  *pageWriter // nil without --report
-	Input *file.Input // to be set before the first packet
+	Input *file.Input // set before the first packet
 
 	causeNames func(source uint16, f *capture.Facts) (reason, location string)
 
 	sources []capture.Source
 	tallies []*interfaceTally // by source
 
-	total      readTally
-	interfaces []*interfaceTally // in the order of the files
-	tallyOf    map[filtered]*interfaceTally
-	verdicts   [xdp.VerdictSlots]readTally
-	atTC       map[string]*readTally // by the names of verdicts at tc
-	reasons    map[cause]*readTally  // of packets that were thrown away
-	flows      map[meter.Flow]*readTally
-	overflow   readTally // packets of flows for which there was no room
-	from, to   int64     // times of the first and the last packet, in ns since the epoch
-	timed      bool
-	drawn      readDraw
+	total       readTally
+	interfaces  []*interfaceTally // in the order of the files
+	byInterface map[filtered]*interfaceTally
+	verdicts    [xdp.VerdictSlots]readTally
+	tcVerdicts  map[string]*readTally // by the names of verdicts at tc
+	reasons     map[cause]*readTally  // of packets that were thrown away
+	flows       map[meter.Flow]*readTally
+	overflow    readTally // packets of flows beyond maxReadFlows
+	from, to    int64     // times of the first and the last packet, in ns since the epoch
+	timed       bool      // from and to are known
+	sampling    sampling
 }
 
-// readTally counts packets and their bytes, and sums up their weights for estimates.
+// readTally counts packets and their bytes, and estimates both before sampling.
 type readTally struct {
 	packets, bytes             uint64
-	packetsBefore, bytesBefore estimate.Sum // they were drawn
+	packetsBefore, bytesBefore estimate.Sum
 }
 
 func (t *readTally) add(bytes, weight uint32) {
@@ -65,30 +65,32 @@ func (t *readTally) add(bytes, weight uint32) {
 type interfaceTally struct {
 	readTally
 	source     capture.Source
-	label      string // printable
-	gaps, lost uint64
+	label      string                     // printable
+	gaps, lost uint64                     // positions where packets are missing, and these packets
 	statistics []file.InterfaceStatistics // of the interfaces in files
 }
 
-// filtered is an interface with a filter: a capture with --reload-filter has several of one label.
+// filtered is a label with a filter: with --reload-filter an interface has several.
 type filtered struct{ label, filter string }
 
 // newStatistics returns an output that prints its report to out, as text or as one JSON object.
 func newStatistics(out io.Writer, asJSON bool) *statistics {
 	return &statistics{
-		out: out, json: asJSON, tallyOf: make(map[filtered]*interfaceTally), atTC: make(map[string]*readTally), reasons: make(map[cause]*readTally), flows: make(map[meter.Flow]*readTally),
+		out: out, json: asJSON,
+		byInterface: make(map[filtered]*interfaceTally), tcVerdicts: make(map[string]*readTally),
+		reasons: make(map[cause]*readTally), flows: make(map[meter.Flow]*readTally),
 	}
 }
 
-// Section takes the comments of a section of a file, which may say how packets were sampled.
-func (s *statistics) Section(comments []string) {
-	s.drawn.section(comments)
+// addSection adds the comments of a section of a file, which may describe the sampling of packets.
+func (s *statistics) addSection(comments []string) {
+	s.sampling.addSection(comments)
 	if s.page != nil {
-		s.page.section(comments)
+		s.page.addSection(comments)
 	}
 }
 
-// Begin keeps the names of reasons. Sources are looked at with their packets.
+// Begin implements capture.Output. Sources are added with their packets.
 func (s *statistics) Begin(d capture.Description) error {
 	s.causeNames = d.CauseNames
 	if s.page != nil {
@@ -97,11 +99,11 @@ func (s *statistics) Begin(d capture.Description) error {
 	return nil
 }
 
-// Write counts packets.
+// Write implements capture.Output.
 func (s *statistics) Write(packets []capture.Packet) error {
-	s.look()
+	s.addSources()
 	for i := range packets {
-		s.packet(&packets[i])
+		s.add(&packets[i])
 	}
 	if s.page != nil && s.page.delays != nil {
 		s.page.delays.add(packets)
@@ -112,14 +114,15 @@ func (s *statistics) Write(packets []capture.Packet) error {
 // Flush does nothing: the report comes at the end.
 func (s *statistics) Flush() error { return nil }
 
-// look adds the sources that have come since the last call.
-func (s *statistics) look() {
+// addSources adds the sources that have come since the last call.
+func (s *statistics) addSources() {
 	for _, source := range s.Input.SourcesFrom(len(s.sources)) {
 		label := escape.Text(lines.Label(&source))
-		t, ok := s.tallyOf[filtered{label, source.Filter}]
+		key := filtered{label, source.Filter}
+		t, ok := s.byInterface[key]
 		if !ok {
 			t = &interfaceTally{source: source, label: label}
-			s.tallyOf[filtered{label, source.Filter}] = t
+			s.byInterface[key] = t
 			s.interfaces = append(s.interfaces, t)
 		}
 		s.sources = append(s.sources, source)
@@ -127,25 +130,25 @@ func (s *statistics) look() {
 	}
 }
 
-func (s *statistics) packet(p *capture.Packet) {
+func (s *statistics) add(p *capture.Packet) {
 	length, weight, source := max(p.WireLen, uint32(len(p.Data))), max(p.Weight, 1), &s.sources[p.Source]
-	s.drawn.packet(p, length, weight)
+	s.sampling.addPacket(p, length, weight)
 	s.total.add(length, weight)
-	of := s.tallies[p.Source]
-	of.add(length, weight)
+	ofInterface := s.tallies[p.Source]
+	ofInterface.add(length, weight)
 	if p.Dropped > 0 {
-		of.gaps++
-		of.lost += p.Dropped
+		ofInterface.gaps++
+		ofInterface.lost += p.Dropped
 	}
 	switch verdict, kind, known := source.ReturnOf(p); {
 	case known && kind == capture.XDPVerdict:
-		v := verdict.Slot()
-		s.verdicts[v].add(length, weight)
-		s.drawn.verdict(v, weight)
+		slot := verdict.Slot()
+		s.verdicts[slot].add(length, weight)
+		s.sampling.addVerdict(slot, weight)
 	case known && kind == capture.TCVerdict:
-		tallyOf(s.atTC, tcVerdictName(verdict)).add(length, weight)
+		tallyOf(s.tcVerdicts, tcVerdictName(verdict)).add(length, weight)
 	}
-	reason := s.reason(p, length, weight)
+	reason := s.addReason(p, length, weight)
 	if s.page != nil {
 		s.page.add(source, p, reason, length, weight)
 	}
@@ -173,10 +176,10 @@ func (s *statistics) packet(p *capture.Packet) {
 
 // End prints the report, and writes its page.
 func (s *statistics) End(final capture.Accounts) (capture.Accounts, error) {
-	s.look()
+	s.addSources()
 	for i, t := range s.tallies {
-		if of, ok := s.Input.Statistics(i); ok {
-			t.statistics = append(t.statistics, of)
+		if inFile, ok := s.Input.Statistics(i); ok {
+			t.statistics = append(t.statistics, inFile)
 		}
 	}
 	r := s.report()
@@ -191,9 +194,9 @@ func (s *statistics) End(final capture.Accounts) (capture.Accounts, error) {
 	return final, printReport(s.out, r, s.json)
 }
 
-// rate is a tally over the time of all packets. If that time is 0, it has no rates.
+// rate is a tally with its rates over the time of all packets. If that time is 0, the rates are 0.
 func (s *statistics) rate(t readTally) readRate {
-	r := readRate{Rate: meter.Rate{Packets: t.packets, Bytes: t.bytes}, Estimate: s.drawn.estimate(&t)}
+	r := readRate{Rate: meter.Rate{Packets: t.packets, Bytes: t.bytes}, Estimate: s.sampling.estimate(&t)}
 	if seconds := time.Duration(s.to - s.from).Seconds(); seconds > 0 {
 		r.PacketsPerSecond, r.BitsPerSecond = float64(t.packets)/seconds, float64(t.bytes)*8/seconds
 	}
@@ -201,14 +204,14 @@ func (s *statistics) rate(t readTally) readRate {
 }
 
 func (s *statistics) report() *Report {
-	r := &Report{Total: s.rate(s.total), NotEstimated: s.drawn.notEstimated(), Interfaces: []interfaceRate{}, Flows: []readFlowRate{}}
+	r := &Report{Total: s.rate(s.total), NotEstimated: s.sampling.notEstimated(), Interfaces: []interfaceRate{}, Flows: []readFlowRate{}}
 	if s.timed {
 		from, to := time.Unix(0, s.from).UTC(), time.Unix(0, s.to).UTC()
 		r.From, r.To, r.Duration = &from, &to, time.Duration(s.to-s.from).Seconds()
 	}
-	filters := make(map[string]int) // by label: how many there are
-	for of := range s.tallyOf {
-		filters[of.label]++
+	filters := make(map[string]int) // the number of filters, by label
+	for key := range s.byInterface {
+		filters[key.label]++
 	}
 	for _, i := range s.interfaces {
 		one := interfaceRate{
@@ -221,27 +224,7 @@ func (s *statistics) report() *Report {
 		}
 		r.Interfaces = append(r.Interfaces, one)
 	}
-	for v, t := range s.verdicts {
-		if t.packets == 0 {
-			continue
-		}
-		name := "unknown"
-		if v < len(s.verdicts)-1 {
-			name = capture.Verdict(v).String()
-		}
-		if r.Verdicts == nil {
-			r.Verdicts = make(map[string]readRate)
-		}
-		of := s.rate(t)
-		of.Estimate = s.drawn.estimateVerdict(v, &t)
-		r.Verdicts[name] = of
-	}
-	for name, t := range s.atTC {
-		if r.Verdicts == nil {
-			r.Verdicts = make(map[string]readRate)
-		}
-		r.Verdicts[name] = s.rate(*t)
-	}
+	r.Verdicts = s.verdictRates()
 	r.Reasons = s.reasonRates()
 	for _, flow := range s.topFlows() {
 		r.Flows = append(r.Flows, readFlowRate{newFlowKeys(flow), s.rate(*s.flows[flow])})
@@ -253,7 +236,26 @@ func (s *statistics) report() *Report {
 	return r
 }
 
-// hookKey names the hook that a file names; "" = none.
+// verdictRates are the rates by the names of verdicts. It is nil if no packet has one.
+func (s *statistics) verdictRates() map[string]readRate {
+	rates := make(map[string]readRate)
+	for slot, t := range s.verdicts {
+		if t.packets > 0 {
+			rate := s.rate(t)
+			rate.Estimate = s.sampling.estimateVerdict(slot, &t)
+			rates[xdp.Verdict(slot).SlotName()] = rate
+		}
+	}
+	for name, t := range s.tcVerdicts {
+		rates[name] = s.rate(*t)
+	}
+	if len(rates) == 0 {
+		return nil
+	}
+	return rates
+}
+
+// hookKey is the name of a source's hook; "" = the file has none.
 func hookKey(s *capture.Source) string {
 	if s.Hook == capture.UnknownHook {
 		return ""
@@ -261,13 +263,9 @@ func hookKey(s *capture.Source) string {
 	return s.Hook.String()
 }
 
-// topFlows are the flows with most bytes, by the estimate of what there was before sampling.
+// topFlows are the flows with most bytes, by the estimate of the bytes before sampling.
 func (s *statistics) topFlows() []meter.Flow {
-	flows := make([]meter.Flow, 0, len(s.flows))
-	for f := range s.flows {
-		flows = append(flows, f)
-	}
-	slices.SortFunc(flows, func(a, b meter.Flow) int {
+	flows := slices.SortedFunc(maps.Keys(s.flows), func(a, b meter.Flow) int {
 		return cmp.Or(
 			cmp.Compare(s.flows[b].bytesBefore.Estimate(), s.flows[a].bytesBefore.Estimate()),
 			a.Source.Compare(b.Source), a.Destination.Compare(b.Destination), cmp.Compare(a.Class, b.Class),

@@ -11,10 +11,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// maxReadReasons is how many causes are counted one by one: files can have any names.
+// maxReadReasons bounds the causes that are counted one by one, because files can have any names.
 const maxReadReasons = 1024
 
-// A cause is why and where a packet was thrown away, as the file names it.
+// A cause has the names in a file of why and where a packet was thrown away.
 type cause struct {
 	Reason   string `json:"reason"`
 	Location string `json:"location,omitempty"`
@@ -29,28 +29,22 @@ type reasonRate struct {
 	readRate
 }
 
-// reason counts a packet that was thrown away, and returns the reason; "" = it was not, or there is
-// none. Causes for which there is no room are one.
-func (s *statistics) reason(p *capture.Packet, length, weight uint32) (reason string) {
-	var c cause
-	if c.Reason, c.Location = s.causeNames(p.Source, p.Facts); c.Reason == "" {
+// addReason counts a packet that was thrown away, and returns the reason; "" = it was not thrown
+// away, or the file has no reason. Causes beyond maxReadReasons are one: others.
+func (s *statistics) addReason(p *capture.Packet, length, weight uint32) (reason string) {
+	reason, location := s.causeNames(p.Source, p.Facts)
+	if reason == "" {
 		return ""
 	}
-	reason = c.Reason
-	t := s.reasons[c]
-	if t == nil && len(s.reasons) >= maxReadReasons {
+	c := cause{reason, location}
+	if s.reasons[c] == nil && len(s.reasons) >= maxReadReasons {
 		c = cause{Reason: "others"}
-		t = s.reasons[c]
 	}
-	if t == nil {
-		t = new(readTally)
-		s.reasons[c] = t
-	}
-	t.add(length, weight)
+	tallyOf(s.reasons, c).add(length, weight)
 	return reason
 }
 
-// reasonRates are the causes with most packets first. It is nil if there are none.
+// reasonRates are the rates of the causes, ordered by packets. It is nil if there are none.
 func (s *statistics) reasonRates() (rates []reasonRate) {
 	for c, t := range s.reasons {
 		rates = append(rates, reasonRate{c, s.rate(*t)})
@@ -59,7 +53,7 @@ func (s *statistics) reasonRates() (rates []reasonRate) {
 	return rates
 }
 
-// The widest cells of the table of reasons: with the numbers, a line has at most 100 columns.
+// The most columns of a reason and a location: with the numbers, a line has at most 100.
 const (
 	reasonWidth   = 24
 	locationWidth = 28

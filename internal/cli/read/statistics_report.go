@@ -14,9 +14,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// A Report is what read --stats prints. Bytes are those of whole packets, even if they were cut.
+// A Report is printed by read --stats. Bytes are those of whole packets, also of cut ones.
 type Report struct {
 	From       *time.Time          `json:"from"` // of the first packet; null = there is none
 	To         *time.Time          `json:"to"`
@@ -28,7 +29,7 @@ type Report struct {
 	Flows      []readFlowRate      `json:"flows"`             // the largest
 	Overflow   *readRate           `json:"flow_overflow,omitempty"`
 
-	// NotEstimated says in words what the estimates do not include.
+	// NotEstimated describes in words the packets that the estimates do not include.
 	NotEstimated []string `json:"not_estimated,omitempty"`
 }
 
@@ -36,7 +37,7 @@ type interfaceRate struct {
 	Interface string `json:"interface"`
 	Hook      string `json:"hook,omitempty"`
 	Program   string `json:"program,omitempty"`
-	Filter    string `json:"filter,omitempty"` // if the interface has several
+	Filter    string `json:"filter,omitempty"` // only if the interface has several
 	readRate
 	Gaps       uint64       `json:"gaps"` // number of positions where packets are missing
 	LostInGaps uint64       `json:"lost_in_gaps"`
@@ -49,12 +50,11 @@ type readFlowRate struct {
 	readRate
 }
 
-// A fileAccount is the account of an interface that files contain. A number that they do not have
-// is nil.
+// A fileAccount is the account of an interface in files. A number that the files lack is nil.
 type fileAccount struct {
 	Seen        *uint64 `json:"seen,omitempty"`
 	FilteredOut *uint64 `json:"filtered_out,omitempty"`
-	NotSampled  *uint64 `json:"not_sampled,omitempty"` // including invalid ones: files do not tell them apart
+	NotSampled  *uint64 `json:"not_sampled,omitempty"` // including invalid ones, which files do not count separately
 	Lost        *uint64 `json:"lost,omitempty"`
 	NotTaken    *uint64 `json:"not_taken,omitempty"`
 	Captured    *uint64 `json:"captured,omitempty"`
@@ -102,8 +102,7 @@ func difference(a, b *uint64) *uint64 {
 	return &d
 }
 
-// String is the equation of the account, or if the file lacks a number, a list of those that it
-// has.
+// String is the equation of the account, or a list of the numbers if the file lacks some.
 func (a *fileAccount) String() string {
 	var known []string
 	for _, n := range []struct {
@@ -202,20 +201,36 @@ func (r *Report) flowTable(w io.Writer) {
 	t := &frame.Table{Left: 2}
 	if r.Total.Estimate != nil {
 		r.estimateFlows(t)
-		t.Write(w)
-		r.overflowLine(w)
-		return
-	}
-	t.Add("FLOW", "FROM", "TO", "BYTES", "BIT/S")
-	for _, f := range r.Flows {
-		t.Add(f.Protocol, frame.Endpoint(f.Source, f.SourcePort, 34), frame.Endpoint(f.Destination, f.DestinationPort, 34), frame.Scaled(float64(f.Bytes)), frame.Scaled(f.BitsPerSecond))
+	} else {
+		t.Add("FLOW", "FROM", "TO", "BYTES", "BIT/S")
+		for _, f := range r.Flows {
+			from, to := f.ends(endWidth)
+			t.Add(f.Protocol, from, to, frame.Scaled(float64(f.Bytes)), frame.Scaled(f.BitsPerSecond))
+		}
 	}
 	t.Write(w)
-	r.overflowLine(w)
-}
-
-func (r *Report) overflowLine(w io.Writer) {
 	if o := r.Overflow; o != nil {
 		fmt.Fprintf(w, "%d packets, %d bytes of flows after the first %d, which are not listed one by one\n", o.Packets, o.Bytes, maxReadFlows)
 	}
+}
+
+// FlowKeys are the keys of a flow: one direction of a conversation, as in count --flows. If there
+// is no flow, all are missing.
+type FlowKeys struct {
+	Family          string `json:"family,omitempty"`
+	Protocol        string `json:"protocol,omitempty"`
+	Source          string `json:"source,omitempty"`
+	SourcePort      uint16 `json:"source_port,omitempty"` // 0 = none
+	Destination     string `json:"destination,omitempty"`
+	DestinationPort uint16 `json:"destination_port,omitempty"`
+}
+
+func newFlowKeys(f meter.Flow) FlowKeys { return FlowKeys(counters.NewFlow(f)) }
+
+// endWidth is the most columns of an address with its port in a line.
+const endWidth = 34
+
+// ends are the addresses of a flow with their ports, in at most this many columns each.
+func (f *FlowKeys) ends(columns int) (from, to string) {
+	return frame.Endpoint(f.Source, f.SourcePort, columns), frame.Endpoint(f.Destination, f.DestinationPort, columns)
 }

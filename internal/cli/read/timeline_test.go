@@ -23,7 +23,7 @@ func TestTimeline(t *testing.T) {
 		var sum meter.Tally
 		var lost, wrong uint64
 		steps := 0
-		line.all(func(begin time.Time, s timeStep) {
+		line.each(func(begin time.Time, s timeStep) {
 			sum.Add(s.Tally)
 			lost += s.lost
 			steps++
@@ -53,7 +53,7 @@ func TestTimelineOfDamagedTimes(t *testing.T) {
 		line.add(ns, 1, 0)
 	}
 	sum := uint64(0)
-	line.all(func(_ time.Time, s timeStep) { sum += s.Packets })
+	line.each(func(_ time.Time, s timeStep) { sum += s.Packets })
 	if sum != 4 {
 		t.Error(sum)
 	}

@@ -1,10 +1,10 @@
 package top
 
-// An action is what a key asks for beyond the model.
+// An action is the part of a key's effect outside of the model.
 type action int
 
 const (
-	nothing action = iota
+	noAction action = iota
 	leave
 	refilter     // count what model.typed matches
 	watchRow     // show the packets of the selected row
@@ -14,13 +14,13 @@ const (
 	pause        // stop the process, as Ctrl-Z does
 )
 
-// kindKeys are the keys of the tables, and what the second line shows of them. Two tables with one
-// key take turns.
+// kindKeys are the keys of the tables with their names in the second line. Two tables share a key,
+// which switches between them.
 var kindKeys = [kinds]struct{ key, name string }{
 	{"f", "[f]lows"}, {"v", "[v]erdicts"}, {"r", "p[r]otocols"}, {"s", "[s]izes"}, {"d", "[d]rops"}, {"d", ""}, {"l", "[l]atency"}, {"i", "[i]nterfaces"},
 }
 
-// keyHelp is what ? shows.
+// keyHelp is the text of the key ?: keys and their effects.
 var keyHelp = [][2]string{
 	{"f v r s d l i", "the tables of the second line"},
 	{"d, and d again", "losses by their reason, and the flows that lose most"},
@@ -35,7 +35,8 @@ var keyHelp = [][2]string{
 	{"q, Ctrl-C", "leave, and print the totals"},
 }
 
-// press does what a key means. A key is a character, or has a name such as Enter.
+// press applies a key to the model, and returns the rest of its effect. A key is a character, or
+// has a name such as Enter.
 func (m *model) press(key string) action {
 	m.message = ""
 	switch {
@@ -47,15 +48,15 @@ func (m *model) press(key string) action {
 		return m.typeKey(key)
 	case m.help:
 		m.help = false
-		return nothing
+		return noAction
 	case key == "q":
 		return leave
 	case key == "?":
 		m.help = true
-		return nothing
+		return noAction
 	case key == "p" || key == " ":
 		m.paused = !m.paused
-		return nothing
+		return noAction
 	case m.watch != nil:
 		return m.pressWatching(key)
 	}
@@ -69,15 +70,15 @@ func (m *model) pressWatching(key string) action {
 	case "w":
 		return writeWatched
 	}
-	return nothing
+	return noAction
 }
 
 func (m *model) pressTable(key string) action {
-	page := max(1, m.height-5)
-	for k, of := range kindKeys {
-		if key == of.key && m.kind != kind(k) {
+	page := max(1, m.height-5) // the rows of a table, but one
+	for k, tab := range kindKeys {
+		if key == tab.key && m.kind != kind(k) {
 			m.kind = kind(k)
-			return nothing
+			return noAction
 		}
 	}
 	switch key {
@@ -105,17 +106,17 @@ func (m *model) pressTable(key string) action {
 	case "Enter", "w":
 		if m.selected() == nil {
 			m.message = "there is no row whose packets could be shown"
-			return nothing
+			return noAction
 		}
 		if key == "w" {
 			return writeRow
 		}
 		return watchRow
 	}
-	return nothing
+	return noAction
 }
 
-// typeKey changes the filter that is typed in.
+// typeKey applies a key to the filter that is being typed in.
 func (m *model) typeKey(key string) action {
 	runes := []rune(key)
 	switch {
@@ -131,5 +132,5 @@ func (m *model) typeKey(key string) action {
 	case len(runes) == 1:
 		m.typed = append(m.typed, runes...)
 	}
-	return nothing
+	return noAction
 }

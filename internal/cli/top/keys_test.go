@@ -25,31 +25,31 @@ func TestKeys(t *testing.T) {
 		{"Ctrl-C", leave, nil},
 		{"/ Ctrl-C", leave, nil},
 		{"Ctrl-Z", pause, nil},
-		{"d", nothing, func(m *model) bool { return m.kind == losses }},
-		{"d d", nothing, func(m *model) bool { return m.kind == losingFlows }},
-		{"d d d", nothing, func(m *model) bool { return m.kind == losses }},
-		{"Tab Tab", nothing, func(m *model) bool { return m.kind == protocols }},
-		{"Left", nothing, func(m *model) bool { return m.kind == interfaces }},
-		{"Tab Backtab", nothing, func(m *model) bool { return m.kind == flows }},
-		{"o", nothing, func(m *model) bool { return m.order == byPacketRate }},
-		{"o o o o", nothing, func(m *model) bool { return m.order == byBits }},
-		{"Down Down Up", nothing, func(m *model) bool { return m.cursor[flows] == 1 }},
-		{"End", nothing, func(m *model) bool { return m.cursor[flows] == 8 }},
-		{"PgDn PgUp", nothing, func(m *model) bool { return m.cursor[flows] == 0 && m.held[flows] == "" }},
-		{"Up", nothing, func(m *model) bool { return m.cursor[flows] == 0 }},
-		{"?", nothing, func(m *model) bool { return m.help }},
-		{"? q", nothing, func(m *model) bool { return !m.help }},
-		{"p", nothing, func(m *model) bool { return m.paused }},
-		{"_ _", nothing, func(m *model) bool { return !m.paused }},
+		{"d", noAction, func(m *model) bool { return m.kind == losses }},
+		{"d d", noAction, func(m *model) bool { return m.kind == losingFlows }},
+		{"d d d", noAction, func(m *model) bool { return m.kind == losses }},
+		{"Tab Tab", noAction, func(m *model) bool { return m.kind == protocols }},
+		{"Left", noAction, func(m *model) bool { return m.kind == interfaces }},
+		{"Tab Backtab", noAction, func(m *model) bool { return m.kind == flows }},
+		{"o", noAction, func(m *model) bool { return m.order == byPacketRate }},
+		{"o o o o", noAction, func(m *model) bool { return m.order == byBits }},
+		{"Down Down Up", noAction, func(m *model) bool { return m.cursor[flows] == 1 }},
+		{"End", noAction, func(m *model) bool { return m.cursor[flows] == 8 }},
+		{"PgDn PgUp", noAction, func(m *model) bool { return m.cursor[flows] == 0 && m.held[flows] == "" }},
+		{"Up", noAction, func(m *model) bool { return m.cursor[flows] == 0 }},
+		{"?", noAction, func(m *model) bool { return m.help }},
+		{"? q", noAction, func(m *model) bool { return !m.help }},
+		{"p", noAction, func(m *model) bool { return m.paused }},
+		{"_ _", noAction, func(m *model) bool { return !m.paused }},
 		{"Enter", watchRow, nil},
 		{"w", writeRow, nil},
-		{"l Enter", nothing, func(m *model) bool { return m.message != "" }},
-		{"l Enter f", nothing, func(m *model) bool { return m.message == "" }},
+		{"l Enter", noAction, func(m *model) bool { return m.message != "" }},
+		{"l Enter f", noAction, func(m *model) bool { return m.message == "" }},
 		// A key is a character of the filter while that is typed in.
 		{"/ q ? x Backspace Enter", refilter, func(m *model) bool { return string(m.typed) == "q?" && !m.typing }},
 		{"/ a Ctrl-U u d p _ o r Enter", refilter, func(m *model) bool { return string(m.typed) == "udp or" }},
 		{"/ Backspace Backspace2 Up ü Enter", refilter, func(m *model) bool { return string(m.typed) == "ü" }},
-		{"/ a b Esc", nothing, func(m *model) bool { return len(m.typed) == 0 && !m.typing }},
+		{"/ a b Esc", noAction, func(m *model) bool { return len(m.typed) == 0 && !m.typing }},
 	} {
 		m := modelOf(80, 24, 2, "vb")
 		m.shown[runTimes].rows = nil
@@ -58,7 +58,7 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	m := modelOf(80, 24, 2, "vb")
-	for keys, want := range map[string]action{"Esc": unwatch, "Enter": unwatch, "w": writeWatched, "q": leave, "d": nothing} {
+	for keys, want := range map[string]action{"Esc": unwatch, "Enter": unwatch, "w": writeWatched, "q": leave, "d": noAction} {
 		m.watch = &watchView{title: "packets: udp", lines: strings.Split(strings.Repeat("a packet\n", 99), "\n"), state: "99 packets"}
 		if got := m.pressAll(keys); got != want || m.kind != flows {
 			t.Errorf("while packets are shown: %s: action %d, want %d", keys, got, want)
@@ -78,12 +78,12 @@ func TestCursorFollows(t *testing.T) {
 	r := readingsOf(3, "vb")
 	entries := r.interfaces[0].in.Now.Flows[0][0].Entries
 	entries[0].Counted.Bytes += 1e9 // the slowest is the fastest now
-	m.take(r, "vb")
+	m.update(r, "vb")
 	if m.selected().key() != held || m.cursor[flows] != 2 {
 		t.Errorf("the cursor is at %d: %q, not at %q", m.cursor[flows], m.selected().key(), held)
 	}
 	m.pressAll("Home")
-	m.take(readingsOf(4, "vb"), "vb")
+	m.update(readingsOf(4, "vb"), "vb")
 	if m.cursor[flows] != 0 {
 		t.Errorf("after Home it is at %d", m.cursor[flows])
 	}
@@ -95,18 +95,18 @@ func TestPause(t *testing.T) {
 	m := modelOf(80, 24, 3, "vb")
 	before := m.text()
 	m.press("p")
-	m.take(readingsOf(4, "vb"), "vb")
-	m.take(readingsOf(5, "vb"), "vb")
+	m.update(readingsOf(4, "vb"), "vb")
+	m.update(readingsOf(5, "vb"), "vb")
 	if text := strings.Replace(m.text(), "paused", "      ", 1); text != before {
 		t.Errorf("it shows\n%swant\n%s", text, before)
 	}
 	m.press("p")
-	m.take(readingsOf(6, "vb"), "vb")
+	m.update(readingsOf(6, "vb"), "vb")
 	if n := len(m.shown[flows].rows[0].trend); n != 6 {
 		t.Errorf("a trend of %d seconds", n)
 	}
-	m.forget()
-	m.take(readingsOf(7, "vb"), "vb")
+	m.resetTrends()
+	m.update(readingsOf(7, "vb"), "vb")
 	if n := len(m.shown[flows].rows[0].trend); n != 1 {
 		t.Errorf("after another filter a trend of %d seconds", n)
 	}
@@ -128,7 +128,7 @@ func TestSpark(t *testing.T) {
 			t.Errorf("%v: %q, want %q", test.trend, got, test.want)
 		}
 	}
-	if n := len(modelOf(80, 24, 70, "vb").whole); n != minute {
+	if n := len(modelOf(80, 24, 70, "vb").total); n != minute {
 		t.Errorf("%d seconds are kept", n)
 	}
 	for share, want := range map[float64]string{0: "    ", 0.5: "██  ", 1: "████", 0.15: "▋   ", 7: "████"} {

@@ -9,49 +9,49 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// A sample is how fast a row was in one second.
+// A sample has the rates of a row in one second.
 type sample struct{ packets, bits float32 }
 
-// minute is how many samples are kept of each row.
+// minute is the number of samples that are kept of each row.
 const minute = 60
 
-// A model is what the screen shows, and what keys change of it.
+// A model is the state of the screen, which keys change.
 type model struct {
-	width, height int
+	width, height int // characters
 
-	shown  [kinds]table // of the last second, or of the one in which it was paused
+	shown  [kinds]table // of the last second, or of the second when the screen was paused
 	head   header
-	trends [kinds]map[string][]sample
-	whole  []sample // of all packets
+	trends [kinds]map[string][]sample // by the keys of rows
+	total  []sample                   // the trend of all packets
 
-	kind    kind
+	kind    kind // the table on the screen
 	order   order
-	cursor  [kinds]int
-	held    [kinds]string // the key of the row that the cursor follows; "" = none: it stays at its line
+	cursor  [kinds]int    // indices of rows
+	held    [kinds]string // the key of the row that the cursor follows; "" = the cursor stays at its line
 	paused  bool
 	help    bool
 	typing  bool   // a filter is being typed in
-	typed   []rune // so far
-	filter  string // the one that holds
+	typed   []rune // its text so far
+	filter  string // of the counted packets
 	message string // of the last action or of the counters; the next key removes it
 	watch   *watchView
 }
 
-// A header is what the first line tells.
+// A header has the contents of the first line.
 type header struct {
 	where   string // what is watched, and how
 	at      time.Time
 	rate    meter.Rate
-	dropped float64 // the share that XDP programs dropped; negative = not known
+	dropped float64 // the share that XDP programs dropped, 0 to 1; negative = unknown
 	lost    meter.Rate
 	trend   []sample
 }
 
-// A watchView is what the screen shows of the packets of a row.
+// A watchView has the packets of a row, as the screen shows them.
 type watchView struct {
 	title string
-	lines []string // the last of them
-	state string   // how many, and the file that they are written to
+	lines []string // of the last packets
+	state string   // the number of packets, and the file that they are written to
 }
 
 // An order is the column by which rows are sorted, which is also that of bars and trends.
@@ -67,7 +67,7 @@ const (
 
 var orderNames = [orders]string{"bit/s", "packets/s", "bytes", "packets"}
 
-// value is what a row is sorted by.
+// value is the number by which a row is sorted.
 func (o order) value(r meter.Rate) float64 {
 	switch o {
 	case byBits:
@@ -80,15 +80,15 @@ func (o order) value(r meter.Rate) float64 {
 	return r.PacketsPerSecond
 }
 
-// of returns the value of a sample: trends are of rates.
-func (o order) of(s sample) float64 {
+// sampleValue is the number of a sample: trends show rates, also if rows are sorted by sums.
+func (o order) sampleValue(s sample) float64 {
 	if o == byBits || o == byBytes {
 		return float64(s.bits)
 	}
 	return float64(s.packets)
 }
 
-// inPackets is the order where bytes are not known.
+// inPackets is the same order without bytes, for tables that do not count them.
 func (o order) inPackets() order {
 	switch o {
 	case byBits:
@@ -99,11 +99,11 @@ func (o order) inPackets() order {
 	return o
 }
 
-// take shows what the counters told, unless the screen is paused, and keeps it for the trends.
-func (m *model) take(r *readings, where string) {
+// update adds new readings to the trends, and shows them unless the screen is paused.
+func (m *model) update(r *readings, where string) {
 	tables := r.tables()
 	total := r.total()
-	m.whole = push(m.whole, total)
+	m.total = push(m.total, total)
 	for k := range tables {
 		before := m.trends[k]
 		m.trends[k] = make(map[string][]sample)
@@ -118,20 +118,20 @@ func (m *model) take(r *readings, where string) {
 		return
 	}
 	m.shown = tables
-	m.head = header{where: where, at: r.at, rate: total, dropped: r.dropped(), lost: drops.TotalRate(r.drops), trend: m.whole}
+	m.head = header{where: where, at: r.at, rate: total, dropped: r.dropped(), lost: drops.TotalRate(r.drops), trend: m.total}
 	m.sort()
 }
 
-// push returns a trend with one more sample. It shares no memory with the trend before, which may
-// still be shown.
+// push returns a trend with one more sample. It does not change the old trend, which may still be
+// shown.
 func push(trend []sample, r meter.Rate) []sample {
 	trend = trend[max(0, len(trend)-minute+1):]
 	return append(slices.Clone(trend), sample{float32(r.PacketsPerSecond), float32(r.BitsPerSecond)})
 }
 
-// forget begins all trends again, because other packets are counted from now on.
-func (m *model) forget() {
-	m.trends, m.whole = [kinds]map[string][]sample{}, nil
+// resetTrends begins all trends again, for another filter.
+func (m *model) resetTrends() {
+	m.trends, m.total = [kinds]map[string][]sample{}, nil
 }
 
 // orderOf is the order of a table.
@@ -142,7 +142,7 @@ func (m *model) orderOf(t *table) order {
 	return m.order
 }
 
-// sort sorts the tables, and lets the cursors follow their rows. Sizes stay in their order.
+// sort sorts the tables except that of sizes, and moves the cursors with their rows.
 func (m *model) sort() {
 	for k := range m.shown {
 		t := &m.shown[k]
@@ -176,7 +176,7 @@ func (m *model) selected() *row {
 	return &t.rows[m.cursor[m.kind]]
 }
 
-// move moves the cursor, which then follows its row. At the first line it stays there.
+// move moves the cursor, which then follows its row. In the first line it follows no row.
 func (m *model) move(by int) {
 	k := m.kind
 	m.cursor[k] = max(0, min(m.cursor[k]+by, len(m.shown[k].rows)-1))

@@ -8,19 +8,19 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A reading is what the counters of one interface told at the beginning and the end of a second.
-// What is not counted is zero.
+// A reading has the counters of one interface at the beginning and the end of a second. Those that
+// are not counted are zero.
 type reading struct {
 	name     string
-	how      string // where and how its packets are counted
+	how      string // where and how packets are counted: "tracing lb (id 7); sent"
 	in, out  meter.Interval[meter.ProtocolCounts]
 	verdicts meter.Interval[meter.ActionCounts]
 	latency  meter.Interval[meter.LatencyCounts]
 	runtime  meter.Interval[meter.RuntimeCounts] // where the program cannot be traced
-	traced   bool                                // a program runs there, and its verdicts are counted
+	traced   bool                                // the verdicts of a program are counted
 }
 
-// total is the rate of what is received and sent together.
+// total is the rate of received and sent packets together.
 func (r *reading) total() meter.Rate {
 	in, out := r.in.Now.Total(), r.out.Now.Total()
 	sum := meter.NewRate(r.in.Before.Total(), in, r.in.Took)
@@ -28,12 +28,12 @@ func (r *reading) total() meter.Rate {
 	return sum
 }
 
-// readings are those of all interfaces at about one time.
+// readings are the readings of all interfaces at about one time.
 type readings struct {
 	at         time.Time
 	interfaces []*reading
 	drops      meter.Interval[drops.Counts]
-	why        [kinds]string // why a table is empty
+	whyEmpty   [kinds]string // why a table has no rows
 }
 
 // total is the rate of all interfaces together.
@@ -44,8 +44,8 @@ func (r *readings) total() (sum meter.Rate) {
 	return sum
 }
 
-// dropped is the share of the packets of the last second that XDP programs dropped or aborted;
-// negative if that is not known.
+// dropped is the share of the packets of the last second that XDP programs dropped or aborted, 0 to
+// 1; negative if no verdicts were counted.
 func (r *readings) dropped() float64 {
 	var all, lost float64
 	for _, one := range r.interfaces {

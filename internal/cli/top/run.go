@@ -13,16 +13,16 @@ import (
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
-// A view is the terminal with what it shows: the loop of the command.
+// A view connects the model with the terminal and the counters.
 type view struct {
 	model
 	screen  *screen
 	sources *sources
 	watched *watch // nil = the tables are shown
-	last    choice // what is watched
+	choice  choice // of the watched packets
 }
 
-// run is the command, from its flags to its totals.
+// run runs the command, from its flags to its totals.
 func (o *Options) run() (err error) {
 	if err := o.check(); err != nil {
 		return err
@@ -31,11 +31,11 @@ func (o *Options) run() (err error) {
 	if err != nil {
 		return err
 	}
-	later := newFile(time.Now())
+	laterFile := newFile(time.Now())
 	if _, err := os.Stat("."); err != nil {
-		later = "" // no file can be written here, as w will say
+		laterFile = "" // the key w will report that no file can be written here
 	}
-	if err := o.sandbox.Plan(later); err != nil {
+	if err := o.sandbox.Plan(laterFile); err != nil {
 		return err
 	}
 	v := &view{}
@@ -74,7 +74,7 @@ func (o *Options) enterSandbox() error {
 	return o.sandbox.Enter(func(err error) { frame.Say(o.process.Stderr, "%v", err) })
 }
 
-// loop shows what is counted until the end is asked for. The terminal is then as it was.
+// loop shows the counters until a key or the context ends it, and then restores the terminal.
 func (v *view) loop(ctx context.Context) (err error) {
 	if err := v.screen.begin(); err != nil {
 		return err
@@ -87,8 +87,8 @@ func (v *view) loop(ctx context.Context) (err error) {
 	if err := v.tick(); err != nil {
 		return err
 	}
-	moment := time.NewTicker(200 * time.Millisecond) // for packets that are watched
-	defer moment.Stop()
+	redraw := time.NewTicker(200 * time.Millisecond) // of watched packets
+	defer redraw.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -97,7 +97,7 @@ func (v *view) loop(ctx context.Context) (err error) {
 			if err := v.tick(); err != nil {
 				return err
 			}
-		case <-moment.C:
+		case <-redraw.C:
 			if v.watched == nil || v.paused {
 				continue
 			}
@@ -118,9 +118,9 @@ func (v *view) draw() {
 	v.screen.draw(v.lines())
 }
 
-// tick reads the counters.
+// tick follows interfaces and programs, and reads the counters.
 func (v *view) tick() error {
-	notice, err := v.sources.look()
+	notice, err := v.sources.follow()
 	if err != nil {
 		return err
 	}
@@ -131,25 +131,24 @@ func (v *view) tick() error {
 	if err != nil {
 		return err
 	}
-	v.take(r, v.sources.where())
+	v.update(r, v.sources.where())
 	return nil
 }
 
-// handle does what an event of the terminal asks for. leaving says that the end is asked for.
+// handle handles an event of the terminal. leaving means that the command is to end.
 func (v *view) handle(e event) (leaving bool, err error) {
 	switch {
 	case e.resized:
 		v.screen.Sync()
 		v.width, v.height = v.screen.Size()
+		return false, nil
 	case e.key != "":
 		return v.act(v.press(e.key))
-	default:
-		return true, nil
 	}
-	return false, nil
+	return true, nil // the terminal has gone
 }
 
-// act does what a key asks for.
+// act does the part of a key's effect outside of the model.
 func (v *view) act(a action) (leaving bool, err error) {
 	switch a {
 	case leave:
@@ -160,9 +159,15 @@ func (v *view) act(a action) (leaving bool, err error) {
 		err = v.refilter(string(v.typed))
 	case watchRow, writeRow:
 		r := v.selected()
-		v.begin(r.title(), r.packets, a == writeRow)
+		path := ""
+		if a == writeRow {
+			path = newFile(time.Now())
+		}
+		v.beginWatch(r.title(), r.packets, path)
 	case writeWatched:
-		v.begin(v.watched.title, v.last, true)
+		if v.watched.path == "" { // else they are written already
+			v.beginWatch(v.watched.title, v.choice, newFile(time.Now()))
+		}
 	case unwatch:
 		if err := v.unwatch(); err != nil {
 			v.message = err.Error()
@@ -174,6 +179,7 @@ func (v *view) act(a action) (leaving bool, err error) {
 	return false, err
 }
 
+// refilter counts the packets that match another filter. The error is final.
 func (v *view) refilter(text string) error {
 	refused, err := v.sources.refilter(text)
 	if refused != nil {
@@ -181,21 +187,14 @@ func (v *view) refilter(text string) error {
 		return err
 	}
 	v.filter = text
-	v.forget()
+	v.resetTrends()
 	return err
 }
 
-// begin shows the packets of a choice as they come, and writes them to a file if that is wanted.
-func (v *view) begin(title string, c choice, writes bool) {
-	path := ""
-	if writes {
-		path = newFile(time.Now())
-	}
+// beginWatch shows the packets of a choice as they come, and writes them to a file; "" = to none.
+func (v *view) beginWatch(title string, c choice, path string) {
 	var before []string
 	if w := v.watched; w != nil {
-		if w.path != "" {
-			return // they are written already
-		}
 		v.unwatch()
 		before = w.lines
 	}
@@ -207,7 +206,7 @@ func (v *view) begin(title string, c choice, writes bool) {
 		v.message = frame.WithRemedy(err.Error(), err)
 		return
 	}
-	v.last, v.paused = c, false
+	v.choice, v.paused = c, false
 }
 
 // unwatch ends the capture of a row, and shows the tables again.

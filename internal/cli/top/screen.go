@@ -10,32 +10,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A screen draws lines on the terminal's alternate screen, and gets its keys.
+// A screen draws lines on the terminal's alternate screen, and receives its keys.
 type screen struct {
 	tcell.Screen
 	styles [good + 1]tcell.Style
 	events chan event
 	stop   chan struct{}
-	done   chan struct{} // closed when no more events come
+	done   chan struct{} // closed after the last event
 }
 
-// An event is a key, or another size of the window; the zero event is the last: the terminal has
+// An event is a key, or a new size of the window. The zero event is the last one: the terminal has
 // gone.
 type event struct {
 	key     string // a character, or a word such as Enter
 	resized bool
 }
 
-// ascii are the characters for a terminal that has no others.
+// ascii replaces characters on a terminal without UTF-8.
 var ascii = map[rune]rune{
 	'▁': '.', '▂': '.', '▃': ':', '▄': ':', '▅': '|', '▆': '|', '▇': '#', '█': '#',
 	'▏': ' ', '▎': ' ', '▍': '-', '▌': '-', '▋': '=', '▊': '=', '▉': '#', '…': '~',
 }
 
-// newScreen prepares the terminal of standard input and output. It is not changed before begin.
+// newScreen opens the terminal of standard input and output. begin is the first to change it.
 func newScreen(colored bool) (*screen, error) {
 	if colored {
-		os.Unsetenv("NO_COLOR") // for the library, where --color always overrides it
+		os.Unsetenv("NO_COLOR") // which the library reads, and --color always overrides
 	}
 	tty, err := tcell.NewStdIoTty()
 	if err != nil {
@@ -56,7 +56,7 @@ func newScreen(colored bool) (*screen, error) {
 	return s, nil
 }
 
-// begin takes the terminal. end gives it back as it was.
+// begin switches to the alternate screen. end restores the terminal.
 func (s *screen) begin() error {
 	if err := s.Init(); err != nil {
 		return fmt.Errorf("take the terminal: %w", err)
@@ -90,22 +90,21 @@ func (s *screen) listen() {
 	}
 }
 
-// end gives the terminal back as it was.
+// end restores the terminal.
 func (s *screen) end() {
 	close(s.stop)
 	s.Fini()
 	<-s.done
 }
 
-// draw shows lines.
 func (s *screen) draw(all []line) {
 	s.Clear()
 	for y, l := range all {
 		x := 0
 		for _, part := range l {
 			for _, char := range part.text {
-				if instead, ok := ascii[char]; ok && s.CharacterSet() != "UTF-8" {
-					char = instead
+				if plain, ok := ascii[char]; ok && s.CharacterSet() != "UTF-8" {
+					char = plain
 				}
 				s.SetContent(x, y, char, nil, s.styles[part.style])
 				x++
@@ -123,8 +122,8 @@ func keyOf(e *tcell.EventKey) string {
 	return tcell.KeyNames[e.Key()]
 }
 
-// pause gives the terminal back, stops the process, and takes the terminal again once the process
-// goes on. Where no shell could continue it, the kernel does not stop it.
+// pause restores the terminal, stops the process, and switches back when the process continues. The
+// kernel does not stop a process that no shell could continue.
 func (s *screen) pause() error {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, unix.SIGCONT)
@@ -136,7 +135,7 @@ func (s *screen) pause() error {
 		return err
 	}
 	select {
-	case <-continued: // another thread may have got the signal, and this one run on for a moment
+	case <-continued: // another thread may have received the signal, so that this one goes on for a moment
 	case <-time.After(200 * time.Millisecond):
 	}
 	err := s.Resume()

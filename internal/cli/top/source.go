@@ -16,14 +16,14 @@ import (
 type source struct {
 	reading
 	index   int
-	brief   string   // how, in a few columns
-	runs    bool     // an XDP program runs there
-	open    []meters // in the order of their totals
-	times   meters   // of run times, which are counted while they are shown; nil = they are not
-	untimed bool     // they cannot be counted
+	brief   string                // how, in a few columns
+	hasXDP  bool                  // an XDP program runs there
+	open    []counters.AnyCounter // in the order of their totals
+	times   counters.AnyCounter   // of run times; nil while they are not shown
+	untimed bool                  // run times cannot be counted
 }
 
-// shownFlows is how many flows the totals have.
+// shownFlows is the number of flows in the totals.
 const shownFlows = 10
 
 // openSource opens the counters of an interface, or none.
@@ -59,13 +59,13 @@ func (o *Options) openSource(name string) (s *source, err error) {
 	return s, nil
 }
 
-// countReceived counts what the interface receives. Where a program runs that cannot be traced,
-// that is what it lets pass.
+// countReceived counts received packets, and the verdicts of a program that runs there. If the
+// program cannot be traced, it counts the packets that the program passes.
 func (s *source) countReceived(options meter.ProtocolsOptions) error {
 	err := s.count(options, capture.In, &s.in)
 	switch {
 	case meter.IsUntraceable(err) && options.Program == "":
-		options.AtIngress, s.runs = true, true
+		options.AtIngress, s.hasXDP = true, true
 		if err := s.count(options, capture.In, &s.in); err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (s *source) countReceived(options meter.ProtocolsOptions) error {
 	if err != nil {
 		return err
 	}
-	s.add(&counter[meter.ActionCounts]{new(counters.StatsOptions).Counter(a, s.name), &s.verdicts})
+	s.open = append(s.open, intervalIn(&s.verdicts, new(counters.StatsOptions).Counter(a, s.name)))
 	return nil
 }
 
@@ -89,7 +89,7 @@ func (s *source) count(options meter.ProtocolsOptions, d capture.Direction, into
 		return err
 	}
 	o := &counters.CountOptions{Sizes: true, Flows: shownFlows}
-	s.add(&counter[meter.ProtocolCounts]{o.Counter(p, d, s.name), into})
+	s.open = append(s.open, intervalIn(into, o.Counter(p, d, s.name)))
 	if d == capture.Out {
 		if s.how != "" {
 			s.how += "; "
@@ -99,7 +99,7 @@ func (s *source) count(options meter.ProtocolsOptions, d capture.Direction, into
 	}
 	switch traced := p.Traced(); {
 	case traced != nil:
-		s.traced, s.runs = true, true
+		s.traced, s.hasXDP = true, true
 		s.how, s.brief = fmt.Sprintf("tracing %v", *traced), fmt.Sprintf("%s (%d)", traced.Name, traced.ID)
 	case options.AtIngress:
 		s.how = "tc ingress"
@@ -109,28 +109,34 @@ func (s *source) count(options meter.ProtocolsOptions, d capture.Direction, into
 	return nil
 }
 
-func (s *source) add(m meters) { s.open = append(s.open, m) }
+// intervalIn lets a counter keep its interval in a reading.
+func intervalIn[S any](kept *meter.Interval[S], c *counters.Counter[S]) counters.AnyCounter {
+	c.Interval = kept
+	return c
+}
+
+// counters are the counters that are open.
+func (s *source) counters() []counters.AnyCounter {
+	if s.times == nil {
+		return s.open
+	}
+	return append([]counters.AnyCounter{s.times}, s.open...)
+}
 
 // read takes the next snapshots of all counters.
 func (s *source) read() error {
-	for _, m := range s.open {
-		if err := m.read(); err != nil {
+	for _, c := range s.counters() {
+		if err := c.Next(); err != nil {
 			return err
 		}
-	}
-	if s.times != nil {
-		return s.times.read()
 	}
 	return nil
 }
 
-// follow looks whether everything is still counted.
+// follow follows the counted programs.
 func (s *source) follow() (notice string, err error) {
-	for _, m := range append([]meters{s.times}, s.open...) {
-		if m == nil {
-			continue
-		}
-		more, err := m.Follow()
+	for _, c := range s.counters() {
+		more, err := c.Follow()
 		if err != nil {
 			return "", err
 		}
@@ -141,20 +147,25 @@ func (s *source) follow() (notice string, err error) {
 	return notice, nil
 }
 
-// measure begins or ends to measure run times. An error says why they are not known.
-func (s *source) measure(program string, on bool) error {
-	switch {
-	case on == (s.times != nil):
+// unmeasure ends the measurement of run times.
+func (s *source) unmeasure() error {
+	if s.times == nil {
 		return nil
-	case !on:
-		times := s.times
-		s.times = nil
-		return times.Close()
+	}
+	times := s.times
+	s.times = nil
+	return times.Close()
+}
+
+// measure begins to measure run times of a program; "" = any.
+func (s *source) measure(program string) error {
+	if s.times != nil {
+		return nil
 	}
 	s.latency, s.runtime = meter.Interval[meter.LatencyCounts]{}, meter.Interval[meter.RuntimeCounts]{}
 	l, err := meter.OpenLatency(s.name, program)
 	if err == nil {
-		s.times = &counter[meter.LatencyCounts]{new(counters.LatencyOptions).Counter(l, nil, s.name), &s.latency}
+		s.times = intervalIn(&s.latency, new(counters.LatencyOptions).Counter(l, nil, s.name))
 		return nil
 	}
 	if !errors.Is(err, meter.ErrNotMeasurable) {
@@ -162,7 +173,7 @@ func (s *source) measure(program string, on bool) error {
 	}
 	r, err := meter.OpenRuntime(s.name)
 	if err == nil {
-		s.times = &counter[meter.RuntimeCounts]{counters.MeanCounter(r), &s.runtime}
+		s.times = intervalIn(&s.runtime, counters.MeanCounter(r))
 	}
 	return err
 }
@@ -170,10 +181,8 @@ func (s *source) measure(program string, on bool) error {
 // close detaches everything.
 func (s *source) close() error {
 	var errs []error
-	for _, m := range append([]meters{s.times}, s.open...) {
-		if m != nil {
-			errs = append(errs, m.Close())
-		}
+	for _, c := range s.counters() {
+		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
 }

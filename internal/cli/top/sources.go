@@ -1,7 +1,6 @@
 package top
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,34 +11,33 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
 	"github.com/xdpcap/xdpcap/internal/meter"
+	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// sources are the open counters of all interfaces, and of what is lost.
+// sources are the open counters of all interfaces, and of losses.
 type sources struct {
-	o     *Options
-	all   []*source
-	lost  meters // nil = why says why not
-	drops meter.Interval[drops.Counts]
-	why   [kinds]string // why a table is empty
-	found *counters.Discovery
-	ofOne bool // the losses are those of one interface
-	timed bool // run times are measured
+	o         *Options
+	all       []*source
+	lost      counters.AnyCounter // nil = losses cannot be counted
+	drops     meter.Interval[drops.Counts]
+	whyEmpty  [kinds]string // why a table has no rows
+	discovery *counters.Discovery
+	ofOne     bool // losses of one interface are counted, and not of the machine
+	timed     bool // run times are measured
 
-	// openSource opens the counters of an interface.
-	openSource func(name string) (*source, error)
+	openSource func(name string) (*source, error) // tests replace it
 }
 
-// openSources opens the counters of the interfaces that are named; those that patterns name come
-// with look.
+// openSources opens the counters of named interfaces. follow opens those that match patterns.
 func openSources(o *Options) (s *sources, err error) {
-	s = &sources{o: o, found: counters.NewDiscovery(o.interfaces.Want), openSource: o.openSource}
-	s.why[runTimes] = "no XDP program runs here"
+	s = &sources{o: o, discovery: counters.NewDiscovery(o.interfaces.Want), openSource: o.openSource}
+	s.whyEmpty[runTimes] = "no XDP program runs here"
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	one := ""
+	lossy := "" // the interface whose losses are counted; "" = all of the machine
 	for _, name := range o.interfaces.Named() {
 		opened, err := s.openSource(name)
 		if err != nil {
@@ -51,25 +49,25 @@ func openSources(o *Options) (s *sources, err error) {
 		}
 	}
 	if len(o.interfaces) == 1 && len(s.all) == 1 {
-		s.ofOne, one = true, s.all[0].name // what several lose is counted for the whole machine, by one set of programs
+		s.ofOne, lossy = true, s.all[0].name
 	}
-	m, err := drops.Open(drops.Options{Interface: one, Flows: s.ofOne})
+	m, err := drops.Open(drops.Options{Interface: lossy, Flows: s.ofOne})
 	if err != nil {
-		s.why[losses] = "what is lost is not counted: " + err.Error()
-		s.why[losingFlows] = s.why[losses]
+		s.whyEmpty[losses] = "what is lost is not counted: " + err.Error()
+		s.whyEmpty[losingFlows] = s.whyEmpty[losses]
 		return s, nil
 	}
-	s.lost = &counter[drops.Counts]{new(counters.DropsOptions).Counter(m, one), &s.drops}
-	s.why[losses] = "nothing is lost"
-	if s.why[losingFlows] = "no flow loses packets in the stack"; !s.ofOne {
-		s.why[losingFlows] = "the flows that lose packets are counted for one interface alone: -i NAME"
+	s.lost = intervalIn(&s.drops, new(counters.DropsOptions).Counter(m, lossy))
+	s.whyEmpty[losses] = "nothing is lost"
+	if s.whyEmpty[losingFlows] = "no flow loses packets in the stack"; !s.ofOne {
+		s.whyEmpty[losingFlows] = "the flows that lose packets are counted for one interface alone: -i NAME"
 	}
 	return s, nil
 }
 
 // read takes the next snapshots of all counters.
 func (s *sources) read() (*readings, error) {
-	r := &readings{at: time.Now(), why: s.why}
+	r := &readings{at: time.Now(), whyEmpty: s.whyEmpty}
 	for _, one := range s.all {
 		if err := one.read(); err != nil {
 			return nil, err
@@ -77,17 +75,17 @@ func (s *sources) read() (*readings, error) {
 		r.interfaces = append(r.interfaces, &one.reading)
 	}
 	if s.lost != nil {
-		if err := s.lost.read(); err != nil {
+		if err := s.lost.Next(); err != nil {
 			return nil, err
 		}
 		s.omitOthers()
 	}
 	r.drops = s.drops
-	r.why[verdicts] = s.whyNoVerdicts()
+	r.whyEmpty[verdicts] = s.whyNoVerdicts()
 	return r, nil
 }
 
-// omitOthers removes the losses of interfaces that are not watched, where those of the whole
+// omitOthers removes the losses of interfaces that are not watched, if the losses of the whole
 // machine are counted.
 func (s *sources) omitOthers() {
 	if s.ofOne {
@@ -105,21 +103,21 @@ func (s *sources) whyNoVerdicts() string {
 		if one.traced {
 			return ""
 		}
-		if one.runs {
+		if one.hasXDP {
 			why = "this kernel cannot trace the XDP program: packets are counted after it"
 		}
 	}
 	return why
 }
 
-// look follows what is counted, and interfaces that come and go. The error is final: nothing is
-// counted any more.
-func (s *sources) look() (notice string, err error) {
+// follow follows the counted programs, and interfaces that come and go. The error is final: no
+// interface is counted any more.
+func (s *sources) follow() (notice string, err error) {
 	notice = s.discover()
 	for _, one := range slices.Clone(s.all) {
 		more, failed := one.follow()
 		if failed != nil {
-			// Another program may have come or gone: another way of counting is right then.
+			// Another program may have come or gone, and may need another way of counting.
 			if more, err = failed.Error(), s.reopen(one); err != nil && len(s.all) == 0 && !s.o.interfaces.Follow() {
 				return "", failed
 			}
@@ -144,41 +142,40 @@ func (s *sources) reopen(one *source) error {
 	return errors.Join(s.openAt(at), closing)
 }
 
-// discover opens the counters of interfaces that a pattern names and that have come, and closes
-// those of interfaces that have gone.
+// discover opens the counters of new interfaces that match a pattern, and closes those of
+// interfaces that have gone.
 func (s *sources) discover() (notice string) {
 	if !s.o.interfaces.Follow() {
 		return ""
 	}
-	ifis, err := s.found.Look()
+	ifis, err := s.discovery.Present()
 	if err != nil {
 		return err.Error()
 	}
 	s.all = slices.DeleteFunc(s.all, func(one *source) bool {
-		gone := !ifis.Have(one.index, one.name)
+		gone := !ifis.Has(one.index, one.name)
 		if gone {
 			one.close()
 			notice = one.name + " has gone"
 		}
 		return gone
 	})
-	for _, ifi := range ifis {
-		if slices.ContainsFunc(s.all, func(one *source) bool { return one.index == ifi.Index }) {
-			continue
+	isCounted := func(index int) bool {
+		return slices.ContainsFunc(s.all, func(one *source) bool { return one.index == index })
+	}
+	for _, refusal := range s.discovery.OpenNew(ifis, isCounted, func(ifi *xdp.Interface) error {
+		opened, err := s.openSource(ifi.Name)
+		if err == nil {
+			s.all = append(s.all, opened)
 		}
-		refusal := s.found.Try(&ifi, func() error {
-			opened, err := s.openSource(ifi.Name)
-			if err == nil {
-				s.all = append(s.all, opened)
-			}
-			return err
-		})
-		notice = cmp.Or(refusal, notice)
+		return err
+	}) {
+		notice = refusal
 	}
 	return notice
 }
 
-// openAt opens the counters of an interface whose former ones are closed, or drops it.
+// openAt opens the closed counters of an interface again, or drops the interface.
 func (s *sources) openAt(at int) error {
 	opened, err := s.openSource(s.all[at].name)
 	if err != nil {
@@ -189,12 +186,12 @@ func (s *sources) openAt(at int) error {
 	return nil
 }
 
-// refilter counts what matches a filter from now on. If an interface refuses it, all are counted as
-// before; or the error is final.
+// refilter counts the packets that match another filter. If an interface refuses it, all count by
+// the filter before; an error of that is final.
 func (s *sources) refilter(text string) (refused, final error) {
 	before := s.o.filter
 	s.o.filter.Text = text
-	for _, one := range s.all { // mistakes are found before anything is closed
+	for _, one := range s.all { // find mistakes before counters are closed
 		if _, _, err := s.o.filter.Compile(one.name, s.o.direction); err != nil {
 			s.o.filter = before
 			return err, nil
@@ -218,21 +215,26 @@ func (s *sources) refilter(text string) (refused, final error) {
 	return nil, nil
 }
 
-// measure measures run times while they are shown, because that takes time of each packet.
+// measure measures run times only while they are shown, because that costs time for each packet.
 func (s *sources) measure(on bool) {
 	s.timed = on
 	for _, one := range s.all {
-		if on && (!one.runs || one.untimed) {
+		var err error
+		switch {
+		case !on:
+			err = one.unmeasure()
+		case one.hasXDP && !one.untimed:
+			err = one.measure(s.o.program)
+		default:
 			continue
 		}
-		err := one.measure(s.o.program, on)
 		if one.untimed = err != nil; one.untimed {
-			s.why[runTimes] = err.Error()
+			s.whyEmpty[runTimes] = err.Error()
 		}
 	}
 }
 
-// where says what is counted, for the first line.
+// where names the interfaces, for the first line.
 func (s *sources) where() string {
 	switch len(s.all) {
 	case 0:
@@ -243,31 +245,27 @@ func (s *sources) where() string {
 	return fmt.Sprintf("%d interfaces", len(s.all))
 }
 
-// writeTotals prints the reports of all counters about their whole time. Of many interfaces only
-// the busy ones are shown.
+// writeTotals prints the reports of all counters about their whole time. Of several interfaces it
+// omits those without packets.
 func (s *sources) writeTotals(p *frame.Page) {
-	var all []totals
+	var all []counters.AnyCounter
 	for _, one := range s.all {
-		if len(s.all) > 1 && one.total().Packets == 0 {
-			continue
-		}
-		for _, m := range one.open {
-			all = append(all, m.total())
+		if len(s.all) == 1 || one.total().Packets > 0 {
+			all = append(all, one.open...)
 		}
 	}
 	if s.lost != nil {
-		all = append(all, s.lost.total())
+		all = append(all, s.lost)
 	}
 	var reports []counters.Report
-	for _, t := range all {
-		reports = append(reports, t.Report)
+	for _, c := range all {
+		reports = append(reports, c.WholeReport())
 	}
-	counters.Joined(reports)
-	for i, t := range all {
+	for i, r := range counters.Joined(reports) {
 		if i > 0 {
 			fmt.Fprintln(p)
 		}
-		t.write(p)
+		counters.WriteBlock(p, "total", all[i].String(), r)
 	}
 }
 
@@ -283,7 +281,7 @@ func (s *sources) close() error {
 	return errors.Join(errs...)
 }
 
-// names are those of all interfaces.
+// names are the names of all interfaces, sorted.
 func (s *sources) names() []string {
 	var names []string
 	for _, one := range s.all {

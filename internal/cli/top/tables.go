@@ -27,19 +27,19 @@ const (
 	losingFlows
 	runTimes
 	interfaces
-	kinds // how many there are
+	kinds // the number of kinds
 )
 
 // A row is a line of a table.
 type row struct {
-	names   []string // its cells on the left; the first makes it the same row from second to second
+	names   []string // cells on the left
 	from    string   // of flows: the two addresses
 	to      string
-	numbers []string // of run times: the cells on the right before the rates
+	numbers []string // of run times: cells on the right before the rates
 	rate    meter.Rate
-	lost    bool
-	packets choice   // what Enter shows
-	trend   []sample // its last minute, the newest last
+	lost    bool     // the packets were lost
+	packets choice   // that Enter shows
+	trend   []sample // the last minute, the newest last
 }
 
 // key identifies a row from second to second.
@@ -47,30 +47,30 @@ func (r *row) key() string {
 	return strings.Join(append(slices.Clone(r.names), r.from, r.to), "\x00")
 }
 
-// A choice says which packets belong to a row.
+// A choice selects the packets of a row.
 type choice struct {
-	interfaces []string // "" among them = all that are watched
-	filter     string   // a pcap-filter, besides the user's
+	interfaces []string // one that is "" stands for all that are watched
+	filter     string   // a pcap-filter, in addition to the user's
 	verdict    *xdp.Verdict
 	loss       *drops.Loss
 }
 
-// A table is what one kind shows.
+// A table has the rows of one kind.
 type table struct {
 	names    []string // titles of the cells on the left
 	isFlows  bool     // with the columns FROM and TO
 	numbers  []string // further titles on the right
-	what     string   // the title of what is counted; "" = PACKETS
-	noBytes  bool     // bytes are not known
+	counted  string   // the title of the counts; "" = PACKETS
+	noBytes  bool     // bytes are not counted
 	rows     []row
-	more     bool   // there are rows beyond those that are shown
-	whyEmpty string // "" = nothing was counted yet
+	more     bool   // there are more rows than these
+	whyEmpty string // "" = no packet was counted yet
 }
 
 // mostRows bounds the rows of a table, and the flows of each interface.
 const mostRows = 1000
 
-// tables makes all tables of what the counters told.
+// tables returns all tables of the readings.
 func (r *readings) tables() (all [kinds]table) {
 	all[flows] = r.flowTable()
 	all[verdicts] = table{names: []string{"VERDICT"}}
@@ -78,7 +78,7 @@ func (r *readings) tables() (all [kinds]table) {
 	all[sizes] = table{names: []string{"SIZE"}}
 	all[losses] = r.lossTable()
 	all[losingFlows] = r.losingFlowTable()
-	all[runTimes] = table{names: []string{"PROGRAM OF", "VERDICT"}, numbers: []string{"MEAN", "P50", "P99"}, what: "RUNS", noBytes: true}
+	all[runTimes] = table{names: []string{"PROGRAM OF", "VERDICT"}, numbers: []string{"MEAN", "P50", "P99"}, counted: "RUNS", noBytes: true}
 	all[interfaces] = table{names: []string{"INTERFACE", "COUNTED"}}
 	for _, one := range r.interfaces {
 		all[verdicts].merge(one.verdictRows())
@@ -88,12 +88,12 @@ func (r *readings) tables() (all [kinds]table) {
 	}
 	r.addInterfaces(&all[interfaces])
 	for k := range all {
-		all[k].whyEmpty = r.why[k]
+		all[k].whyEmpty = r.whyEmpty[k]
 	}
 	return all
 }
 
-// merge adds rows, to those of the same names if there are such.
+// merge adds rows. It adds the rates of a row with the key of another one to that row.
 func (t *table) merge(several ...[]row) {
 	for _, more := range several {
 		for _, one := range more {
@@ -110,12 +110,12 @@ func (t *table) merge(several ...[]row) {
 
 func (r *readings) flowTable() table {
 	t := table{isFlows: true, names: []string{"PROTO"}}
-	named := len(r.interfaces) > 1
-	decided := slices.ContainsFunc(r.interfaces, func(one *reading) bool { return one.traced })
-	if decided {
+	hasInterfaces := len(r.interfaces) > 1
+	hasVerdicts := slices.ContainsFunc(r.interfaces, func(one *reading) bool { return one.traced })
+	if hasVerdicts {
 		t.names = append(t.names, "VERDICT")
 	}
-	if named {
+	if hasInterfaces {
 		t.names = append(t.names, "INTERFACE")
 	}
 	for _, one := range r.interfaces {
@@ -129,14 +129,14 @@ func (r *readings) flowTable() table {
 				from: endpoint(c.Flow.Source), to: endpoint(c.Flow.Destination),
 				packets: choice{interfaces: []string{one.name}, filter: flowFilter(c.Flow)},
 			}
-			if decided {
+			if hasVerdicts {
 				verdict := ""
 				if c.Verdict != meter.NoVerdict {
 					verdict, f.lost = c.Verdict.SlotName(), xdp.Loses(c.Verdict)
 				}
 				f.names = append(f.names, verdict)
 			}
-			if named {
+			if hasInterfaces {
 				f.names = append(f.names, one.name)
 			}
 			t.rows = append(t.rows, f)
@@ -191,8 +191,8 @@ func (r *readings) lossTable() table {
 	return t
 }
 
-// losingFlowTable has the flows that lost most packets at each stage. The other losses are in the
-// table of losses.
+// losingFlowTable has the flows that lost most packets at each stage. Losses without a flow are
+// only in the table of losses.
 func (r *readings) losingFlowTable() table {
 	t := table{isFlows: true, names: []string{"PROTO", "STAGE", "REASON"}}
 	for _, s := range drops.TopFlows(r.drops, mostRows) {
@@ -242,8 +242,7 @@ func brief(d time.Duration) string {
 	return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond))
 }
 
-// addInterfaces adds a row for each interface. Where there are many, those that were never busy
-// are one row together.
+// addInterfaces adds a row for each interface. If there are many, the idle ones share a row.
 func (r *readings) addInterfaces(t *table) {
 	const few = 8
 	idle := 0
@@ -274,7 +273,7 @@ func flowFilter(f meter.Flow) string {
 		end("src", from), end("dst", to), end("src", to), end("dst", from))
 }
 
-// classFilter matches packets of a class. "" = no filter can tell them apart.
+// classFilter matches packets of a class; "" = there is no such filter.
 func classFilter(c meter.Class) string {
 	switch {
 	case c.Family() == "ipv4":

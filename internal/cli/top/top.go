@@ -1,8 +1,8 @@
-// Package top is the command top: one view of a terminal with what the counters of interfaces tell.
+// Package top is the command top, which shows the counters of interfaces on a terminal.
 //
-// A reading has what the counters told within a second. The model makes tables of it, keeps their
-// last minute, and is changed by keys; both are tested without a terminal. screen.go alone knows
-// the terminal's library.
+// Sources read the counters once a second, into readings. The model turns these into tables, keeps
+// their last minute, and is changed by keys. Readings and model are tested without a terminal,
+// whose library only screen.go uses.
 package top
 
 import (
@@ -83,7 +83,7 @@ func New(p *frame.Process) *cobra.Command {
 	return cmd
 }
 
-// check finds mistakes in the flags before anything is touched.
+// check finds mistakes in the flags before a program is attached.
 func (o *Options) check() (err error) {
 	if err := o.filter.Read(o.process.Signalled()); err != nil {
 		return err
@@ -103,9 +103,12 @@ func (o *Options) check() (err error) {
 	return o.checkTerminal()
 }
 
-// checkTerminal refuses everything but a terminal, with the command that prints the same as text.
+// checkTerminal refuses a standard input or output that is no terminal, and names the commands that
+// print the same as text.
 func (o *Options) checkTerminal() error {
-	if term.IsTerminal(int(o.process.Stdout.File.Fd())) && term.IsTerminal(stdin) && !slices.Contains([]string{"", "dumb"}, os.Getenv("TERM")) {
+	const stdin = 0
+	isDumb := slices.Contains([]string{"", "dumb"}, os.Getenv("TERM"))
+	if term.IsTerminal(int(o.process.Stdout.File.Fd())) && term.IsTerminal(stdin) && !isDumb {
 		return nil
 	}
 	words, filter := "", ""
@@ -122,5 +125,3 @@ func (o *Options) checkTerminal() error {
 	return fmt.Errorf("top draws on a terminal, and this is none: for plain tables: xdpcap count%s --sizes --flows 10%s; "+
 		"and of what is lost: xdpcap drops%s", words, filter, lost)
 }
-
-const stdin = 0 // the number of standard input

@@ -8,7 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// A style is how a part of a line looks.
+// A style is the look of a part of a line.
 type style int
 
 const (
@@ -29,15 +29,7 @@ type span struct {
 // A line is a line of the screen.
 type line []span
 
-func (l line) String() string {
-	var b strings.Builder
-	for _, s := range l {
-		b.WriteString(s.text)
-	}
-	return b.String()
-}
-
-// lines are what the screen shows: as many as it has, none wider than it is.
+// lines are the contents of the screen: as many lines as it has, none of them wider.
 func (m *model) lines() (all []line) {
 	all = []line{m.headLine(), m.tabLine()}
 	room := m.height - 3
@@ -75,50 +67,50 @@ func (l line) cut(columns int) line {
 	return l
 }
 
-// headLine tells where packets are counted, and on the right how many there are.
+// headLine shows where packets are counted, and on the right their rates and losses.
 func (m *model) headLine() line {
 	h := &m.head
 	if h.at.IsZero() {
 		return line{{h.where, bold}}
 	}
-	lost := plain
-	if h.lost.PacketsPerSecond > 0 {
-		lost = bad
+	badIf := func(is bool) style {
+		if is {
+			return bad
+		}
+		return plain
 	}
 	right := line{{frame.Scaled(h.rate.PacketsPerSecond) + "pps  " + frame.Scaled(h.rate.BitsPerSecond) + "bit/s", bold}}
 	if h.dropped >= 0 {
-		dropped := plain
-		if h.dropped > 0 {
-			dropped = bad
-		}
-		right = append(right, span{fmt.Sprintf("  drop %.1f %%", 100*h.dropped), dropped})
+		right = append(right, span{fmt.Sprintf("  drop %.1f %%", 100*h.dropped), badIf(h.dropped > 0)})
 	}
-	right = append(right, span{"  lost " + strings.TrimSpace(frame.Scaled(h.lost.PacketsPerSecond)) + "/s", lost}, span{"  " + h.at.Format("15:04:05"), plain})
-	return m.apart(line{{h.where, bold}}, right)
+	lost := "  lost " + strings.TrimSpace(frame.Scaled(h.lost.PacketsPerSecond)) + "/s"
+	right = append(right, span{lost, badIf(h.lost.PacketsPerSecond > 0)}, span{"  " + h.at.Format("15:04:05"), plain})
+	return m.justify(line{{h.where, bold}}, right)
 }
 
-// tabLine tells which tables there are, and on the right the trend of all packets.
+// tabLine shows the names of the tables, and on the right the trend of all packets.
 func (m *model) tabLine() line {
 	var tabs line
-	for _, of := range kindKeys {
-		if of.name == "" {
+	for _, tab := range kindKeys {
+		if tab.name == "" {
 			continue
 		}
 		look := plain
-		if of.key == kindKeys[m.kind].key {
+		if tab.key == kindKeys[m.kind].key {
 			look = reverse
 		}
-		tabs = append(tabs, span{of.name, look}, span{" ", plain})
+		tabs = append(tabs, span{tab.name, look}, span{" ", plain})
 	}
 	tabs[len(tabs)-1].text = ""
-	if room := min(minute, m.width-width(tabs)-2); room >= 8 {
-		return m.apart(tabs, line{{spark(m.head.trend, m.order, room), good}})
+	if room := min(minute, m.width-width(tabs)-2); room >= leastTrend {
+		return m.justify(tabs, line{{spark(m.head.trend, m.order, room), good}})
 	}
 	return tabs
 }
 
-// apart puts one line to the left and one to the right. If both have no room, the left one is cut.
-func (m *model) apart(left, right line) line {
+// justify puts one line to the left and one to the right. If there is no room for both, it cuts the
+// left one.
+func (m *model) justify(left, right line) line {
 	room := m.width - width(right)
 	left = left.cut(max(0, room-2))
 	return append(append(left, span{strings.Repeat(" ", max(0, room-width(left))), plain}), right...)
@@ -131,7 +123,7 @@ func width(l line) (columns int) {
 	return columns
 }
 
-// statusLine is the last line: the filter that is typed in, a message, or what is shown.
+// statusLine is the last line: the filter being typed in, a message, or the order and the filter.
 func (m *model) statusLine() line {
 	switch {
 	case m.typing:
@@ -139,7 +131,7 @@ func (m *model) statusLine() line {
 	case m.message != "":
 		return line{{m.message, bad}}
 	case m.watch != nil:
-		return m.apart(line{{m.watch.state, plain}}, line{{"w write  Esc back", faint}})
+		return m.justify(line{{m.watch.state, plain}}, line{{"w write  Esc back", faint}})
 	}
 	t := &m.shown[m.kind]
 	text := "by " + orderNames[m.orderOf(t)]
@@ -157,7 +149,7 @@ func (m *model) statusLine() line {
 	if m.paused {
 		right = append(line{{"paused", reverse}, {"  ", plain}}, right...)
 	}
-	return m.apart(left, right)
+	return m.justify(left, right)
 }
 
 // watchLines are the last packets of a row, below its title.

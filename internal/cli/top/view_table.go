@@ -11,39 +11,30 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 )
 
-// A column is one of a table on the screen.
+// A column is a column of a table on the screen.
 type column struct {
 	title   string
 	right   bool // aligned to the right
-	address bool // is cut in its middle
-	width   int
+	address bool // cut in the middle
+	width   int  // characters
 	cell    func(r *row) string
 }
 
-// widths of the columns that are drawn.
+// Widths, in characters.
 const (
-	gap       = 2
-	leastBar  = 6
-	mostBar   = 20
-	leastName = 8
-	leastLine = 8 // of a trend
+	gap          = 2 // between columns
+	leastBar     = 6
+	mostBar      = 20
+	leastName    = 8
+	leastAddress = len("255.255.255.255:65535") // which bars and trends leave to a name
+	leastTrend   = 8
 )
 
-// tableLines are the titles and rows of the table that is shown, around the cursor.
+// tableLines are the titles and rows of the table on the screen, around the cursor.
 func (m *model) tableLines(room int) (all []line) {
 	t := &m.shown[m.kind]
-	columns, bar, trend := m.layout(t)
-	titles := ""
-	for i := range columns {
-		titles += columns[i].text(columns[i].title)
-	}
-	if bar > 0 {
-		titles += fmt.Sprintf("%-*s", bar+gap, "SHARE")
-	}
-	if trend > 0 {
-		titles += "TREND"
-	}
-	all = append(all, line{{strings.TrimRight(titles, " "), bold}})
+	l := m.layout(t)
+	all = append(all, line{{l.titles(), bold}})
 	if len(t.rows) == 0 {
 		return append(all, line{{cmp.Or(t.whyEmpty, "nothing yet"), faint}})
 	}
@@ -56,13 +47,6 @@ func (m *model) tableLines(room int) (all []line) {
 	first := max(0, cursor-max(1, room-1)+1)
 	for i := first; i < min(len(t.rows), first+room-1); i++ {
 		r := &t.rows[i]
-		cells := ""
-		for c := range columns {
-			cells += columns[c].text(columns[c].cell(r))
-		}
-		if trend == 0 {
-			cells = strings.TrimSuffix(cells, strings.Repeat(" ", gap))
-		}
 		look := plain
 		switch {
 		case i == cursor:
@@ -70,20 +54,54 @@ func (m *model) tableLines(room int) (all []line) {
 		case r.lost:
 			look = bad
 		}
-		drawn := line{{cells, look}}
-		if bar > 0 {
-			share := 0.0
-			if sum > 0 {
-				share = by.value(r.rate) / sum
-			}
-			drawn = append(drawn, span{blocks(share, bar) + strings.Repeat(" ", gap), look})
+		share := 0.0
+		if sum > 0 {
+			share = by.value(r.rate) / sum
 		}
-		if trend > 0 {
-			drawn = append(drawn, span{spark(r.trend, by, trend), good})
-		}
-		all = append(all, drawn)
+		all = append(all, l.row(r, look, share, by))
 	}
 	return all
+}
+
+// A layout has the columns of a table that fit into the window, and the widths of bars and trends;
+// 0 = there are none.
+type layout struct {
+	columns    []column
+	bar, trend int
+}
+
+func (l *layout) titles() string {
+	text := ""
+	for i := range l.columns {
+		text += l.columns[i].text(l.columns[i].title)
+	}
+	if l.bar > 0 {
+		text += fmt.Sprintf("%-*s", l.bar+gap, "SHARE")
+	}
+	if l.trend > 0 {
+		text += "TREND"
+	}
+	return strings.TrimRight(text, " ")
+}
+
+// row is the line of a row, with its share of the sum of all rows.
+func (l *layout) row(r *row, look style, share float64, by order) line {
+	cells := ""
+	for i := range l.columns {
+		cells += l.columns[i].text(l.columns[i].cell(r))
+	}
+	space := strings.Repeat(" ", gap)
+	if l.trend == 0 {
+		cells = strings.TrimSuffix(cells, space)
+	}
+	drawn := line{{cells, look}}
+	if l.bar > 0 {
+		drawn = append(drawn, span{blocks(share, l.bar) + space, look})
+	}
+	if l.trend > 0 {
+		drawn = append(drawn, span{spark(r.trend, by, l.trend), good})
+	}
+	return drawn
 }
 
 // text is a cell with the gap after it.
@@ -98,9 +116,9 @@ func (c *column) text(cell string) string {
 	return fmt.Sprintf("%-*s%*s", c.width, cell, gap, "")
 }
 
-// layout chooses the columns that the window has room for, and the widths of bars and trends. The
-// number by which the rows are sorted is always shown; names are cut before it is.
-func (m *model) layout(t *table) (columns []column, bar, trend int) {
+// layout chooses the columns, bars and trends of a table. The number by which the rows are sorted
+// always has a column: names are cut first.
+func (m *model) layout(t *table) (l layout) {
 	names, numbers := t.nameColumns(), t.numberColumns(m.orderOf(t))
 	for i := range names {
 		names[i].fit(t)
@@ -108,35 +126,35 @@ func (m *model) layout(t *table) (columns []column, bar, trend int) {
 	for i := range numbers {
 		numbers[i].fit(t)
 	}
-	wide := func(columns []column) (sum int) {
+	widthOf := func(columns []column) (sum int) {
 		for i := range columns {
 			sum += columns[i].width + gap
 		}
 		return sum
 	}
-	fixed := len(t.numbers) + 1 // of run times, and what the rows are sorted by
-	rest := m.width - wide(names)
-	for fixed < len(numbers) && rest-wide(numbers[:fixed+1]) >= leastBar+gap+leastLine {
+	const barAndTrend = leastBar + gap + leastTrend
+	fixed := len(t.numbers) + 1 // columns of numbers: of run times, and of the order
+	rest := m.width - widthOf(names)
+	for fixed < len(numbers) && rest-widthOf(numbers[:fixed+1]) >= barAndTrend {
 		fixed++
 	}
-	columns = append(names, numbers[:fixed]...)
-	rest = m.width - wide(columns)
-	// The widest names give way: to bars and trends as long as an address of IPv4 with a port has
-	// room, and to numbers always.
-	rest += shorten(columns[:len(names)], leastBar+gap+leastLine-rest, 21)
-	rest += shorten(columns[:len(names)], -gap-rest, leastName)
+	l.columns = append(names, numbers[:fixed]...)
+	rest = m.width - widthOf(l.columns)
+	// The widest names are shortened: for bars and trends to leastAddress, for numbers further.
+	rest += shorten(l.columns[:len(names)], barAndTrend-rest, leastAddress)
+	rest += shorten(l.columns[:len(names)], -gap-rest, leastName)
 	switch {
-	case rest >= leastBar+gap+leastLine:
-		bar = min(mostBar, max(leastBar, rest/3))
-		trend = min(minute, rest-bar-gap)
-	case rest >= leastLine:
-		trend = rest
+	case rest >= barAndTrend:
+		l.bar = min(mostBar, max(leastBar, rest/3))
+		l.trend = min(minute, rest-l.bar-gap)
+	case rest >= leastTrend:
+		l.trend = rest
 	}
-	return columns, bar, trend
+	return l
 }
 
-// shorten makes columns narrower, the widest first, by this many in all as long as that one is
-// wider than least. It returns by how many.
+// shorten makes columns narrower, the widest first and none below least, by a number of characters
+// in total. It returns the number that it has reached.
 func shorten(columns []column, by, least int) (done int) {
 	for ; done < by; done++ {
 		widest := slices.MaxFunc(columns, func(a, b column) int { return cmp.Compare(a.width, b.width) }).width
@@ -164,15 +182,15 @@ func (t *table) nameColumns() (columns []column) {
 	}
 	for i, title := range t.names {
 		if len(t.rows) > 0 && !slices.ContainsFunc(t.rows, func(r row) bool { return r.names[i] != "" }) {
-			continue // such as DEVICE, of one interface
+			continue // such as DEVICE, if one interface is watched
 		}
 		columns = append(columns, column{title: title, cell: func(r *row) string { return r.names[i] }})
 	}
 	return columns
 }
 
-// numberColumns are all numbers of a table: those that it always shows, then what it is sorted by,
-// then the others.
+// numberColumns are all columns of numbers in the order of their precedence: those of run times,
+// then the one by which the rows are sorted, then the others.
 func (t *table) numberColumns(by order) (columns []column) {
 	for i, title := range t.numbers {
 		columns = append(columns, column{title: title, right: true, width: 7, cell: func(r *row) string {
@@ -182,8 +200,8 @@ func (t *table) numberColumns(by order) (columns []column) {
 			return r.numbers[i]
 		}})
 	}
-	what := cmp.Or(t.what, "PACKETS")
-	titles := [orders]string{"BIT/S", what + "/S", "BYTES", what}
+	counted := cmp.Or(t.counted, "PACKETS")
+	titles := [orders]string{"BIT/S", counted + "/S", "BYTES", counted}
 	for _, o := range []order{by, byBits, byPacketRate, byBytes, byPackets} {
 		if t.noBytes && o != o.inPackets() || slices.ContainsFunc(columns, func(c column) bool { return c.title == titles[o] }) {
 			continue
@@ -195,7 +213,7 @@ func (t *table) numberColumns(by order) (columns []column) {
 	return columns
 }
 
-// blocks is a bar of a share: as many columns as are given are the whole.
+// blocks is a bar of a share, 0 to 1, of this many columns.
 func blocks(share float64, columns int) string {
 	return frame.Blocks(math.Round(math.Min(1, share)*float64(columns*8)), columns)
 }
@@ -205,7 +223,7 @@ func spark(trend []sample, by order, columns int) string {
 	values := make([]float64, columns)
 	trend = trend[max(0, len(trend)-columns):]
 	for i, s := range trend {
-		values[columns-len(trend)+i] = by.of(s)
+		values[columns-len(trend)+i] = by.sampleValue(s)
 	}
 	return frame.Spark(values, true)
 }

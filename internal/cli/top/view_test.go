@@ -98,9 +98,17 @@ func readingsOf(second uint64, names ...string) *readings {
 func modelOf(width, height int, seconds uint64, names ...string) *model {
 	m := &model{width: width, height: height}
 	for second := uint64(1); second <= seconds; second++ {
-		m.take(readingsOf(second, names...), names[0]+", firewall (19)")
+		m.update(readingsOf(second, names...), names[0]+", firewall (19)")
 	}
 	return m
+}
+
+func (l line) String() string {
+	var b strings.Builder
+	for _, s := range l {
+		b.WriteString(s.text)
+	}
+	return b.String()
 }
 
 // text is what the screen shows. The styles are omitted.
@@ -131,7 +139,7 @@ func TestTables(t *testing.T) {
 	for _, one := range r.interfaces[4:] {
 		one.in = meter.Interval[meter.ProtocolCounts]{}
 	}
-	m.take(r, "10 interfaces")
+	m.update(r, "10 interfaces")
 	several := m.text()
 	m.kind = interfaces
 	clitest.Compare(t, "several-80x24.txt", several+m.text())

@@ -19,25 +19,24 @@ import (
 
 // A watch captures the packets of a row, and keeps the last ones as lines.
 type watch struct {
-	title  string
-	path   string // of the file that they are written to; "" = none
-	cancel context.CancelFunc
-	ended  chan struct{} // closed when the capture has ended
+	title    string
+	path     string // of the file that they are written to; "" = none
+	cancel   context.CancelFunc
+	ended    chan struct{} // closed when the capture has ended
+	captured func() uint64 // packets
 
 	mu    sync.Mutex
 	lines []string
 	err   error // why the capture has ended
-	taken func() uint64
 }
 
 const (
-	keptLines = 500
-	// A screen shows more packets than anybody could read, and less than a fast interface has.
-	shownPerSecond = 1000
-	watchBuffer    = 1 << 20
+	keptLines      = 500
+	shownPerSecond = 1000    // packets: more than a user can read, less than a fast interface has
+	watchBuffer    = 1 << 20 // bytes
 )
 
-// watchOptions are those of a capture of what belongs to a row.
+// watchOptions are the options of a capture of the packets of a row.
 func (s *sources) watchOptions(c choice) (capture.Options, error) {
 	o := capture.Options{Interfaces: c.interfaces, Direction: s.o.direction, Filter: s.filterOf(c), FilterSets: s.o.filter.Sets.Known(), VXLANPort: s.o.filter.VXLANPort(), Buffer: watchBuffer, MaxRate: shownPerSecond}
 	o.VLANAware = s.o.filter.VLANAware || s.o.filter.Text == "" // as flows and protocols are counted
@@ -50,25 +49,24 @@ func (s *sources) watchOptions(c choice) (capture.Options, error) {
 	if c.loss != nil {
 		return s.lossOptions(o, c.loss)
 	}
-	traced, past := 0, 0
+	traced, others := 0, 0 // interfaces
 	for _, one := range s.all {
-		if !slices.Contains(o.Interfaces, one.name) {
-			continue
-		}
-		if one.traced {
+		switch {
+		case !slices.Contains(o.Interfaces, one.name):
+		case one.traced:
 			traced++
-		} else {
-			past++
-		}
-		if c.verdict != nil && !one.traced {
-			o.Interfaces = slices.DeleteFunc(slices.Clone(o.Interfaces), func(name string) bool { return name == one.name })
+		default:
+			others++
+			if c.verdict != nil {
+				o.Interfaces = slices.DeleteFunc(slices.Clone(o.Interfaces), func(name string) bool { return name == one.name })
+			}
 		}
 	}
 	switch {
 	case o.Direction == capture.Out:
 	case c.verdict != nil:
 		o.Hooks, o.Verdicts, o.Direction = []capture.Hook{capture.Exit}, []capture.Verdict{*c.verdict}, capture.In
-	case traced > 0 && past == 0:
+	case traced > 0 && others == 0:
 		o.Hooks = []capture.Hook{capture.Exit} // where verdicts are known
 	case traced == 0:
 		o.At = capture.AtIngress // below our own program at XDP, too
@@ -81,7 +79,7 @@ func (s *sources) watchOptions(c choice) (capture.Options, error) {
 	return o, nil
 }
 
-// lossOptions choose what was lost for a reason.
+// lossOptions select the packets of a loss.
 func (s *sources) lossOptions(o capture.Options, l *drops.Loss) (capture.Options, error) {
 	if l.Stage == drops.Card {
 		return o, errors.New("no program sees the packets that a card loses")
@@ -96,7 +94,7 @@ func (s *sources) lossOptions(o capture.Options, l *drops.Loss) (capture.Options
 	return o, nil
 }
 
-// filterOf is the filter of a row, together with the user's.
+// filterOf is the filter of a row combined with the user's.
 func (s *sources) filterOf(c choice) string {
 	switch own := s.o.filter.Text; {
 	case own == "":
@@ -108,7 +106,7 @@ func (s *sources) filterOf(c choice) string {
 	}
 }
 
-// title says what a row's packets are.
+// title describes a row's packets.
 func (r *row) title() string {
 	text := strings.Join(slices.DeleteFunc(slices.Clone(r.names), func(cell string) bool { return cell == "" }), " ")
 	if r.from != "" {
@@ -136,7 +134,7 @@ func openWatch(title string, options capture.Options, path string, before []stri
 		}
 		outputs = append(outputs, f)
 	}
-	w.taken = func() (n uint64) {
+	w.captured = func() (n uint64) {
 		all, _ := session.Accounts()
 		for _, a := range all {
 			n += a.Captured
@@ -156,7 +154,7 @@ func openWatch(title string, options capture.Options, path string, before []stri
 	return w, nil
 }
 
-// Write takes the lines of packets.
+// Write adds the lines of packets.
 func (w *watch) Write(text []byte) (int, error) {
 	w.add(strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")...)
 	return len(text), nil
@@ -169,9 +167,9 @@ func (w *watch) add(lines ...string) {
 	w.lines = slices.Clone(w.lines[max(0, len(w.lines)-keptLines):])
 }
 
-// view is what the screen shows of it.
+// view is the watch as the screen shows it.
 func (w *watch) view() *watchView {
-	n := w.taken()
+	n := w.captured()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	v := &watchView{title: w.title, lines: w.lines, state: frame.Packets(n)}
@@ -184,24 +182,23 @@ func (w *watch) view() *watchView {
 	return v
 }
 
-// close ends the capture, and returns when its file is whole.
+// close ends the capture, and returns when its file is complete.
 func (w *watch) close() error {
 	w.cancel()
 	<-w.ended
 	return w.err
 }
 
-// A preview prints the first packets of each moment, as many as somebody could read.
+// A preview prints the first packets of each tenth of a second, up to shownPerSecond.
 type preview struct {
 	*lines.Printer
-	since time.Time
-	left  int
+	since time.Time // the beginning of the tenth
+	left  int       // packets that may be printed in it
 }
 
 // Write implements capture.Output.
 func (p *preview) Write(packets []capture.Packet) error {
-	const moment = 100 * time.Millisecond
-	if now := time.Now(); now.Sub(p.since) >= moment {
+	if now := time.Now(); now.Sub(p.since) >= time.Second/10 {
 		p.since, p.left = now, shownPerSecond/10
 	}
 	n := min(len(packets), p.left)
@@ -209,7 +206,7 @@ func (p *preview) Write(packets []capture.Packet) error {
 	return p.Printer.Write(packets[:n])
 }
 
-// newFile is a name for a file that is not there yet.
+// newFile is the name of a file that does not exist yet.
 func newFile(now time.Time) string {
 	name := "xdpcap_" + now.Format("20060102_150405")
 	path := name + ".pcapng"
