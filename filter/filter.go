@@ -45,8 +45,6 @@ import (
 	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/code"
-	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
@@ -132,27 +130,24 @@ func CompileBoth(text string, o Options) (received, sent *Program, err error) {
 	return received, sent, err
 }
 
-// compile runs the stages. A stage raises a fault if the expression cannot be
-// compiled.
+// compile runs the stages. A stage raises a fault if the expression cannot be compiled.
 func compile(text string, o Options) *Program {
 	tree := syntax.Parse(text)
-	names.Resolve(tree, o.Resolver)
+	cbpf.Resolve(tree, o.Resolver)
 	var sets []NamedSet
-	for _, used := range names.ResolveSets(tree, o.Sets) {
+	for _, used := range cbpf.ResolveSets(tree, o.Sets) {
 		sets = append(sets, NamedSet{used.Name, used.Kind, o.Sets[used.Name]})
 	}
-	first := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: uint32(o.VXLANPort), Link: headers.LinkOf(o.LinkType)})
-	if !o.Unoptimised {
-		first = code.Optimise(first)
-		if first.Last.Code == cbpf.RetK && first.Last.K == 0 {
-			syntax.Fault{Message: "expression rejects all packets", Kind: ErrNothing}.Throw()
-		}
-	}
-	prog := code.Assemble(first)
-	if len(prog) > MaxInstructions {
-		syntax.Raise("join networks instead of hosts, or split the filter",
-			"expression compiles to %d instructions, the kernel takes %d", len(prog), MaxInstructions)
-	}
+	prog := cbpf.Compile(tree, cbpf.Options{
+		SnapLen:     uint32(o.SnapLen),
+		Netmask:     o.Netmask,
+		Outbound:    o.Outbound,
+		VLANAware:   o.VLANAware,
+		Fragments:   o.Fragments,
+		VXLANPort:   uint32(o.VXLANPort),
+		Link:        headers.LinkOf(o.LinkType),
+		Unoptimised: o.Unoptimised,
+	})
 	return &Program{Instructions: prog, Sets: sets}
 }
 

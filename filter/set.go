@@ -1,15 +1,15 @@
 package filter
 
-import "github.com/xdpcap/xdpcap/filter/internal/names"
+import "github.com/xdpcap/xdpcap/filter/internal/cbpf"
 
 // SetKind is what the elements of a set are. It follows from the words before the set.
-type SetKind = names.SetKind
+type SetKind = cbpf.SetKind
 
 // Kinds of sets.
 const (
-	Addresses = names.Addresses // host in @name
-	Networks  = names.Networks  // net in @name: an address is in the set if one of its networks has it
-	Ports     = names.Ports     // port in @name
+	Addresses = cbpf.Addresses // host in @name
+	Networks  = cbpf.Networks  // net in @name: an address is in the set if one of its networks has it
+	Ports     = cbpf.Ports     // port in @name
 )
 
 // A Set is what "host in @name" looks an address up in, "net in @name" too, and "port in @name" a

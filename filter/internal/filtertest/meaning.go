@@ -3,7 +3,7 @@ package filtertest
 import (
 	"encoding/binary"
 
-	"github.com/xdpcap/xdpcap/filter/internal/names"
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
@@ -29,7 +29,7 @@ type Meaning struct {
 // Parse parses the expression, which the compiler must have accepted before.
 func (m Meaning) Parse(text string) *Meaning {
 	m.tree = syntax.Parse(text)
-	names.Resolve(m.tree, Resolver{})
+	cbpf.Resolve(m.tree, Resolver{})
 	return &m
 }
 

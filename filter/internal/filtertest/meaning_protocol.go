@@ -3,7 +3,7 @@ package filtertest
 import (
 	"slices"
 
-	"github.com/xdpcap/xdpcap/filter/internal/names"
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
@@ -179,7 +179,7 @@ func (w *walk) linkIs(v uint32) bool {
 			return w.typeField() == 0x8137 || w.typeField() == 1 || is8023() && (w.net(0, 1) == 0xe0 || snap(0, 0x8137))
 		}
 		return w.typeField() == 0x8137 || is8023() && (snap(0, 0x8137) || w.net(0, 1) == 0xe0 || w.net(0, 2) == 0xffff)
-	case names.SAPISO, names.SAPIP, names.SAPNETBEUI:
+	case cbpf.SAPISO, cbpf.SAPIP, cbpf.SAPNETBEUI:
 		return is8023() && w.net(0, 2) == v<<8|v
 	}
 	if v <= 1500 {

@@ -42,7 +42,7 @@ type Primitive struct {
 	Meaning
 }
 
-// Meaning is the value of an identifier, in numbers. Package names fills in the fields that the
+// Meaning is the value of an identifier, in numbers. Package cbpf fills in the fields that the
 // qualifiers need.
 type Meaning struct {
 	Hosts         []netip.Addr // addresses of a host name, or one IPv6 address

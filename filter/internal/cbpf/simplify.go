@@ -1,0 +1,146 @@
+package cbpf
+
+import (
+	"slices"
+)
+
+// simplify rewrites the statements of the nodes. It first removes statements that compute a value
+// again which their atom already has. Later code then reads the result of the earlier statement, so
+// it finds anew which results are read, before it removes the statements whose results are not.
+func (o *optimiser) simplify() {
+	for _, n := range o.order {
+		o.simplifyStatements(n)
+	}
+	o.findUses()
+	for _, n := range o.order {
+		if n != o.entry && !n.returns() {
+			o.simplifyJump(n)
+			o.simplifyAddress(n)
+			o.removeUnused(n)
+		}
+	}
+}
+
+// simplifyStatements removes statements without effect, and replaces statements whose result or
+// operand is a constant.
+func (o *optimiser) simplifyStatements(n *node) {
+	at := n.before.clone()
+	n.Stmts = slices.DeleteFunc(n.Stmts, func(s *stmt) bool {
+		was, x := at.held[writes(s)], at.held[atomX]
+		e := o.run(s, &at)
+		if e.result == was && !e.mayEnd() {
+			o.changed = true
+			return true
+		}
+		o.simplifyStatement(s, e, x, at.held)
+		return false
+	})
+}
+
+// simplifyStatement replaces a statement by a simpler one, if there is one. x is the value of X
+// before the statement, and after has the values after it.
+func (o *optimiser) simplifyStatement(s *stmt, e effect, x value, after [atoms]value) {
+	simpler := *s
+	class := s.Code & ClassMask
+	result, constant := o.values.isConstant(e.result)
+	operand, known := o.values.isConstant(x)
+	switch {
+	case class == ClassST, class == ClassSTX:
+	case e.mayEnd() && (class == ClassALU || !known): // it must stay, because it may end the filter
+	case constant && writes(s) == atomX:
+		simpler = stmt{Code: LdxImm, K: result}
+	case constant:
+		simpler = stmt{Code: LdImm, K: result}
+	case s.Code == LdxMem && e.result == after[atomA]: // A has the value already
+		simpler = stmt{Code: Tax}
+	case s.Code == LdMem && e.result == x: // X has the value already
+		simpler = stmt{Code: Txa}
+	case class == ClassALU && s.Code != Neg && s.Code&SrcMask == SrcX && known:
+		simpler.Code, simpler.K = s.Code&^SrcMask, operand
+	case class == ClassLD && s.Code&ModeMask == ModeIND && known && s.K+operand >= s.K: // no overflow
+		simpler.Code, simpler.K = s.Code&^ModeMask|ModeABS, s.K+operand
+	}
+	if simpler != *s {
+		*s, o.changed = simpler, true
+	}
+}
+
+// simplifyJump replaces X by a constant in the comparison of a jump, and makes the calculation
+// before a comparison a part of it: "sub #1; jeq #2" becomes "jeq #3".
+func (o *optimiser) simplifyJump(n *node) {
+	jump := n.Last
+	if k, ok := o.values.isConstant(n.after.held[atomX]); ok && jump.Code&SrcMask == SrcX {
+		jump = stmt{Code: jump.Code &^ SrcMask, K: k}
+	}
+	isNeededLater := n.out>>atomA&1 != 0 // the content of A
+	if at := len(n.Stmts) - 1; at >= 0 && jump.Code == Jeq && !isNeededLater {
+		last := *n.Stmts[at]
+		isPart, swap := true, false
+		switch {
+		case last.Code == Sub:
+			jump.K += last.K
+		case last.Code == SubX && jump.K == 0:
+			jump = stmt{Code: JeqX}
+		case last.Code == And && jump.K == 0:
+			jump, swap = stmt{Code: Jset, K: last.K}, true
+		default:
+			isPart = false
+		}
+		if isPart {
+			n.Stmts = n.Stmts[:at]
+		}
+		if swap {
+			n.edges[onTrue].to, n.edges[onFalse].to = n.to(onFalse), n.to(onTrue)
+		}
+	}
+	if jump != n.Last {
+		n.Last, o.changed = jump, true
+	}
+}
+
+// simplifyAddress makes the constant of "add #c; tax; ld [x + k]" a part of the load. An addition
+// is modulo 2^32, and the address of a load is not, so it does so only if their sum is always less.
+func (o *optimiser) simplifyAddress(n *node) {
+	at := n.before.clone()
+	for i, add := range n.Stmts {
+		sum := at.held[atomA]
+		o.run(add, &at)
+		if i+2 >= len(n.Stmts) || add.Code != Add || n.Stmts[i+1].Code != Tax {
+			continue
+		}
+		load := n.Stmts[i+2]
+		later := n.jumpUses() // the atoms that are used after the load
+		for _, s := range slices.Backward(n.Stmts[i+3:]) {
+			later = later&^(1<<writes(s)) | uses(s)
+		}
+		if load.Code&ClassMask == ClassLD && load.Code&ModeMask == ModeIND && later>>atomX&1 == 0 &&
+			uint64(o.values.about[sum].most)+uint64(add.K)+uint64(load.K) < 1<<32 {
+			load.K += add.K
+			n.Stmts = slices.Delete(n.Stmts, i, i+1)
+			o.changed = true
+			return
+		}
+	}
+}
+
+// removeUnused removes statements whose results are never read, unless they may end the filter.
+func (o *optimiser) removeUnused(n *node) {
+	at := n.before.clone()
+	mayEnd := make([]bool, len(n.Stmts))
+	for i, s := range n.Stmts {
+		e := o.run(s, &at)
+		mayEnd[i] = e.mayEnd()
+	}
+	needed := n.jumpUses()
+	var kept []*stmt // the last one first
+	for i, s := range slices.Backward(n.Stmts) {
+		if needed>>writes(s)&1 == 0 && !mayEnd[i] {
+			o.changed = true
+			continue
+		}
+		needed = needed&^(1<<writes(s)) | uses(s)
+		kept = append(kept, s)
+	}
+	slices.Reverse(kept)
+	n.Stmts = kept
+}

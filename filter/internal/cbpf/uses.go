@@ -1,0 +1,86 @@
+package cbpf
+
+import (
+	"slices"
+)
+
+// An atom is a location that an instruction can read or write: M[0..15], A and X.
+const (
+	atomA = ScratchWords
+	atomX = ScratchWords + 1
+	atoms = ScratchWords + 2 // the number of atoms
+)
+
+// findUses finds, for every node, the atoms that it and its successors need.
+func (o *optimiser) findUses() {
+	for _, n := range slices.Backward(o.order) {
+		n.out = 0
+		for exit := range n.edges {
+			if to := n.to(exit); to != nil {
+				n.out |= to.use
+			}
+		}
+		n.written, n.read = 0, 0
+		for _, s := range n.Stmts {
+			n.read |= uses(s) &^ n.written
+			n.written |= 1 << writes(s)
+		}
+		n.read |= uses(&n.Last) &^ n.written
+		n.use = n.jumpUses()
+		for _, s := range slices.Backward(n.Stmts) {
+			n.use = n.use&^(1<<writes(s)) | uses(s)
+		}
+	}
+}
+
+// jumpUses returns the atoms that are needed after the node's statements.
+func (n *node) jumpUses() uint32 {
+	if n.to(onTrue) == n.to(onFalse) { // a return's are both nil
+		return n.out
+	}
+	return n.out | uses(&n.Last)
+}
+
+// uses returns the atoms that an instruction reads.
+func uses(s *stmt) uint32 {
+	switch s.Code & ClassMask {
+	case ClassRET:
+		return 0
+	case ClassLD, ClassLDX:
+		switch s.Code & ModeMask {
+		case ModeIND:
+			return 1 << atomX
+		case ModeMEM:
+			return 1 << s.K
+		}
+		return 0
+	case ClassST:
+		return 1 << atomA
+	case ClassSTX:
+		return 1 << atomX
+	case ClassMISC:
+		if s.Code == Txa {
+			return 1 << atomX
+		}
+		return 1 << atomA
+	}
+	if s.Code != Neg && s.Code&SrcMask == SrcX {
+		return 1<<atomA | 1<<atomX
+	}
+	return 1 << atomA
+}
+
+// writes returns the atom that a statement changes.
+func writes(s *stmt) int {
+	switch s.Code & ClassMask {
+	case ClassLDX:
+		return atomX
+	case ClassST, ClassSTX:
+		return int(s.K)
+	case ClassMISC:
+		if s.Code == Tax {
+			return atomX
+		}
+	}
+	return atomA
+}
