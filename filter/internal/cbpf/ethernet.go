@@ -21,18 +21,7 @@ func (g *generator) ethernet(b *block) *block {
 
 // mac tests for MAC addresses.
 func (g *generator) mac(mac []byte, d syntax.Direction) *block {
-	switch d {
-	case syntax.DirSrc:
-		return g.bytes(field{fromLink, 6}, mac)
-	case syntax.DirDst:
-		return g.bytes(field{fromLink, 0}, mac)
-	}
-	src := g.mac(mac, syntax.DirSrc)
-	dst := g.mac(mac, syntax.DirDst)
-	if d == syntax.DirAnd {
-		return and(src, dst)
-	}
-	return or(src, dst)
+	return directed(d, 6, 0, func(at uint32) *block { return g.bytes(field{fromLink, at}, mac) })
 }
 
 // requireEthernet refuses a test that needs an Ethernet header.

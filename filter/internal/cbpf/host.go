@@ -20,114 +20,80 @@ func (g *generator) primitive(p *syntax.Primitive) *block {
 	}
 	switch {
 	case p.At.Kind == syntax.KindSet:
-		return g.addressIn(p)
+		return g.hostInSet(p)
 	case p.At.Kind == syntax.KindEther:
 		g.requireEthernet(p.At)
 		return g.ethernet(g.mac(p.Ether[:], p.Qual.Dir))
 	case len(p.Hosts) > 0:
 		var b *block
 		for _, a := range p.Hosts {
-			b = or(b, g.address(p, a))
+			if a.Is4() {
+				b = or(b, g.ipv4Host(p, binary.BigEndian.Uint32(a.AsSlice()), ^uint32(0)))
+			} else {
+				b = or(b, g.ipv6Host(p, a))
+			}
 		}
 		return b
 	case p.Qual.Proto == syntax.ProtoDECNET:
 		return g.decnet(p.At, p.Addr, p.Qual.Dir)
 	}
-	return g.ipv4Host(p.At, p.Addr, p.Netmask, p.Qual)
+	return g.ipv4Host(p, p.Addr, p.Netmask)
 }
 
-// address tests for one address of a host, or for an IPv6 network.
-func (g *generator) address(p *syntax.Primitive, a netip.Addr) *block {
-	if a.Is4() {
-		return g.ipv4Host(p.At, binary.BigEndian.Uint32(a.AsSlice()), ^uint32(0), p.Qual)
-	}
-	return g.ipv6Host(p.At, a, p.Prefix, p.Qual.Dir)
+// addressHeaders are the headers in which the word host looks for IP addresses: the frame's type,
+// and the offsets of the addresses.
+var addressHeaders = []struct {
+	proto         syntax.Proto
+	typ, src, dst uint32
+}{
+	{syntax.ProtoIP, EtherIP, 12, 16},
+	{syntax.ProtoARP, EtherARP, 14, 24},
+	{syntax.ProtoRARP, EtherRARP, 14, 24},
+	{syntax.ProtoIP6, EtherIP6, 8, 24},
 }
 
-// ipv4Host tests for an address in the headers of IPv4, ARP and RARP, or of one of them.
-func (g *generator) ipv4Host(t syntax.Token, addr, mask uint32, q syntax.Qualifier) *block {
-	switch q.Proto {
-	case syntax.ProtoIP:
-		return g.ipv4Field(t, addr, mask, q.Dir, EtherIP, 12, 16)
-	case syntax.ProtoARP:
-		return g.ipv4Field(t, addr, mask, q.Dir, EtherARP, 14, 24)
-	case syntax.ProtoRARP:
-		return g.ipv4Field(t, addr, mask, q.Dir, EtherRARP, 14, 24)
-	}
-	q.Proto = syntax.ProtoIP
-	ip := g.ipv4Host(t, addr, mask, q)
-	if g.labels > 0 {
-		return ip
-	}
-	q.Proto = syntax.ProtoARP
-	arp := or(ip, g.ipv4Host(t, addr, mask, q))
-	q.Proto = syntax.ProtoRARP
-	return or(arp, g.ipv4Host(t, addr, mask, q))
-}
-
-// ipv4Field tests for an address in the header of the frame type typ, where src and dst are the
-// offsets of the addresses.
-func (g *generator) ipv4Field(t syntax.Token, addr, mask uint32, d syntax.Direction, typ, src, dst uint32) *block {
-	return directed(d, func(source bool) *block {
-		at := dst
-		if source {
-			at = src
-		}
-		link := g.linkIs(t, typ)
-		return and(link, g.masked(field{fromNetwork, at}, SizeW, addr, mask))
-	})
-}
-
-// ipv6Host tests for the four words of an address, the last word first.
-func (g *generator) ipv6Host(t syntax.Token, a netip.Addr, prefix int, d syntax.Direction) *block {
-	return directed(d, func(source bool) *block {
-		at := uint32(24)
-		if source {
-			at = 8
-		}
-		v := a.As16()
-		var b *block
-		for word := 3; word >= 0; word-- {
-			var k uint32
-			for _, c := range v[4*word : 4*word+4] {
-				k = k<<8 | uint32(c)
-			}
-			bits := min(max(prefix-32*word, 0), 32)
-			b = and(g.masked(field{fromNetwork, at + 4*uint32(word)}, SizeW, k, ^uint32(0)<<(32-bits)), b)
-		}
-		return and(g.linkIs(t, EtherIP6), b)
-	})
-}
-
-// isIn tests whether a field is in a set.
-func (g *generator) isIn(p *syntax.Primitive, f field, size int) *block {
-	return newBlock(Jeq, 1, g.load(f, size|In(p.Set))...)
-}
-
-// addressIn tests whether an address is in a set, in the headers where host looks for one.
-func (g *generator) addressIn(p *syntax.Primitive) (b *block) {
-	for _, h := range []struct {
-		proto    syntax.Proto
-		typ      uint32
-		size     int
-		src, dst uint32
-		possible bool
-	}{
-		{syntax.ProtoIP, EtherIP, SizeW, 12, 16, p.IPv4},
-		{syntax.ProtoARP, EtherARP, SizeW, 14, 24, p.IPv4 && g.labels == 0},
-		{syntax.ProtoRARP, EtherRARP, SizeW, 14, 24, p.IPv4 && g.labels == 0},
-		{syntax.ProtoIP6, EtherIP6, SizeAddress6, 8, 24, p.IPv6},
-	} {
-		if named := p.Qual.Proto; !h.possible || named != syntax.ProtoNone && named != h.proto {
+// host tests for an address in the header that the qualifier names, or in all headers of one
+// version of IP. compare makes the test of one address field.
+func (g *generator) host(p *syntax.Primitive, ipv6 bool, compare func(field) *block) (b *block) {
+	for _, h := range addressHeaders {
+		isARP := h.proto == syntax.ProtoARP || h.proto == syntax.ProtoRARP
+		isNamed := p.Qual.Proto == h.proto
+		isImplied := p.Qual.Proto == syntax.ProtoNone && !(isARP && g.labels > 0) // MPLS carries no ARP
+		if ipv6 != (h.proto == syntax.ProtoIP6) || !isNamed && !isImplied {
 			continue
 		}
-		b = or(b, directed(p.Qual.Dir, func(source bool) *block {
-			at := h.dst
-			if source {
-				at = h.src
-			}
-			return and(g.linkIs(p.At, h.typ), g.isIn(p, field{fromNetwork, at}, h.size))
+		b = or(b, directed(p.Qual.Dir, h.src, h.dst, func(at uint32) *block {
+			return and(g.linkIs(p.At, h.typ), compare(field{fromNetwork, at}))
 		}))
+	}
+	return b
+}
+
+func (g *generator) ipv4Host(p *syntax.Primitive, addr, mask uint32) *block {
+	return g.host(p, false, func(f field) *block { return g.masked(f, SizeW, addr, mask) })
+}
+
+// ipv6Host tests for the four words of an address or network, the last word first.
+func (g *generator) ipv6Host(p *syntax.Primitive, a netip.Addr) *block {
+	return g.host(p, true, func(f field) (b *block) {
+		address := a.As16()
+		for word := 3; word >= 0; word-- {
+			at := f
+			at.offset += uint32(4 * word)
+			bits := min(max(p.Prefix-32*word, 0), 32)
+			b = and(g.masked(at, SizeW, binary.BigEndian.Uint32(address[4*word:]), ^uint32(0)<<(32-bits)), b)
+		}
+		return b
+	})
+}
+
+// hostInSet tests whether an address is in a set.
+func (g *generator) hostInSet(p *syntax.Primitive) (b *block) {
+	if p.IPv4 {
+		b = g.host(p, false, func(f field) *block { return g.isIn(p, f, SizeW) })
+	}
+	if p.IPv6 {
+		b = or(b, g.host(p, true, func(f field) *block { return g.isIn(p, f, SizeAddress6) }))
 	}
 	if b == nil {
 		return always(false)
@@ -135,40 +101,42 @@ func (g *generator) addressIn(p *syntax.Primitive) (b *block) {
 	return b
 }
 
-// directed combines the tests of source and destination for a direction.
-func directed(d syntax.Direction, test func(source bool) *block) *block {
+// isIn tests whether a field is in a set.
+func (g *generator) isIn(p *syntax.Primitive, f field, size int) *block {
+	return newBlock(Jeq, 1, g.load(f, size|In(p.Set))...)
+}
+
+// directed combines the tests of the source's and the destination's fields for a direction.
+func directed[T any](d syntax.Direction, src, dst T, test func(T) *block) *block {
 	switch d {
 	case syntax.DirSrc:
-		return test(true)
+		return test(src)
 	case syntax.DirDst:
-		return test(false)
+		return test(dst)
 	}
-	src := test(true)
-	dst := test(false)
+	ofSource := test(src)
+	ofDestination := test(dst)
 	if d == syntax.DirAnd {
-		return and(src, dst)
+		return and(ofSource, ofDestination)
 	}
-	return or(src, dst)
+	return or(ofSource, ofDestination)
 }
 
 // decnet tests for a DECnet Phase IV address. A routing header has a short and a long form, and
 // either may have padding in front.
 func (g *generator) decnet(t syntax.Token, addr uint32, d syntax.Direction) *block {
-	k := addr>>8&0xff | addr<<8&0xff00 // little-endian on the wire
-	return directed(d, func(source bool) *block {
-		short, long := uint32(1), uint32(7)
-		if source {
-			short, long = 3, 15
-		}
+	type offsets struct{ short, long uint32 }     // in each form, without padding
+	littleEndian := addr>>8&0xff | addr<<8&0xff00 // as on the wire
+	return directed(d, offsets{3, 15}, offsets{1, 7}, func(at offsets) *block {
 		link := g.linkIs(t, EtherDECNET)
 		form := func(flags, mask uint32, size int, at uint32) *block {
 			f := g.masked(field{fromNetwork, 2}, size, flags, mask)
-			return and(f, g.equal(field{fromNetwork, at}, SizeH, k))
+			return and(f, g.equal(field{fromNetwork, at}, SizeH, littleEndian))
 		}
-		b := form(0x8106, 0xff07, SizeH, 3+long)
-		b = or(form(0x06, 0x07, SizeB, 2+long), b)
-		b = or(form(0x8102, 0xff07, SizeH, 3+short), b)
-		b = or(form(0x02, 0x07, SizeB, 2+short), b)
+		b := form(0x8106, 0xff07, SizeH, 3+at.long)
+		b = or(form(0x06, 0x07, SizeB, 2+at.long), b)
+		b = or(form(0x8102, 0xff07, SizeH, 3+at.short), b)
+		b = or(form(0x02, 0x07, SizeB, 2+at.short), b)
 		return and(link, b)
 	})
 }

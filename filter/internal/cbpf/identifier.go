@@ -20,16 +20,8 @@ type Resolver interface {
 
 // Resolve fills in the meaning of every identifier in a tree.
 func Resolve(x syntax.Expr, r Resolver) {
-	switch x := x.(type) {
-	case *syntax.Logical:
-		Resolve(x.X, r)
-		Resolve(x.Y, r)
-	case *syntax.Negation:
-		Resolve(x.X, r)
-	case *syntax.Inner:
-		Resolve(x.X, r)
-	case *syntax.Primitive:
-		identifier{x, r}.resolve()
+	for p := range syntax.Primitives(x) {
+		identifier{p, r}.resolve()
 	}
 }
 

@@ -50,11 +50,7 @@ func (g *generator) portsOfFirst(p *syntax.Primitive, transport uint32) *block {
 
 // portsAt compares the ports at the beginning of a transport header.
 func (g *generator) portsAt(p *syntax.Primitive, at field) *block {
-	return directed(p.Qual.Dir, func(source bool) *block {
-		f := at
-		if !source {
-			f.offset += 2
-		}
+	return directed(p.Qual.Dir, at, field{at.from, at.offset + 2}, func(f field) *block {
 		if p.At.Kind == syntax.KindSet {
 			return g.isIn(p, f, SizeH)
 		}

@@ -19,7 +19,7 @@ const (
 	Ports
 )
 
-// A Set is what this stage asks a set: see filter.Set.
+// A Set is the part of filter.Set that ResolveSets calls.
 type Set interface {
 	Use(kind SetKind) (ipv4, ipv6 bool, err error)
 }
@@ -43,60 +43,43 @@ type UsedSet struct {
 }
 
 // ResolveSets numbers the sets of a tree, and returns them by their numbers. It runs after Resolve.
-func ResolveSets[S Set](x syntax.Expr, sets map[string]S) []UsedSet {
-	r := &setResolver[S]{sets: sets}
-	r.resolve(x)
-	return r.used
-}
-
-type setResolver[S Set] struct {
-	sets map[string]S
-	used []UsedSet
-}
-
-func (r *setResolver[S]) resolve(x syntax.Expr) {
-	switch x := x.(type) {
-	case *syntax.Logical:
-		r.resolve(x.X)
-		r.resolve(x.Y)
-	case *syntax.Negation:
-		r.resolve(x.X)
-	case *syntax.Inner:
-		r.resolve(x.X)
-	case *syntax.Primitive:
-		if x.At.Kind == syntax.KindSet {
-			r.primitive(x)
+func ResolveSets[S Set](x syntax.Expr, sets map[string]S) (used []UsedSet) {
+	for p := range syntax.Primitives(x) {
+		if p.At.Kind != syntax.KindSet {
+			continue
+		}
+		name := p.At.SetName()
+		set, ok := sets[name]
+		if !ok {
+			near := message.DidYouMean("", name, slices.Sorted(maps.Keys(sets)))
+			p.At.FailAs(syntax.ErrNoSet, strings.TrimPrefix(near, ": "), "unknown set")
+		}
+		use := UsedSet{name, setKindOf(p.Qual.Type)}
+		var err error
+		if p.IPv4, p.IPv6, err = set.Use(use.Kind); err != nil {
+			p.At.Fail("", "%v", err)
+		}
+		if use.Kind != Ports {
+			checkFamily(p)
+		}
+		if p.Set = slices.Index(used, use); p.Set < 0 {
+			if p.Set = len(used); p.Set == MaxSets {
+				p.At.Fail("", "more than %d sets", MaxSets)
+			}
+			used = append(used, use)
 		}
 	}
+	return used
 }
 
-func (r *setResolver[S]) primitive(p *syntax.Primitive) {
-	name := p.At.SetName()
-	set, ok := r.sets[name]
-	if !ok {
-		near := message.DidYouMean("", name, slices.Sorted(maps.Keys(r.sets)))
-		p.At.FailAs(syntax.ErrNoSet, strings.TrimPrefix(near, ": "), "unknown set")
-	}
-	kind := Addresses
-	switch p.Qual.Type {
+func setKindOf(t syntax.AddrType) SetKind {
+	switch t {
 	case syntax.AddrPort:
-		kind = Ports
+		return Ports
 	case syntax.AddrNet:
-		kind = Networks
+		return Networks
 	}
-	var err error
-	if p.IPv4, p.IPv6, err = set.Use(kind); err != nil {
-		p.At.Fail("", "%v", err)
-	}
-	if kind != Ports {
-		checkFamily(p)
-	}
-	if p.Set = slices.Index(r.used, UsedSet{name, kind}); p.Set < 0 {
-		if p.Set = len(r.used); p.Set == MaxSets {
-			p.At.Fail("", "more than %d sets", MaxSets)
-		}
-		r.used = append(r.used, UsedSet{name, kind})
-	}
+	return Addresses
 }
 
 // checkFamily refuses a protocol whose addresses the set cannot have.

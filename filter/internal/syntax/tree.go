@@ -1,10 +1,33 @@
 package syntax
 
-import "net/netip"
+import (
+	"iter"
+	"net/netip"
+)
 
 // Expr is a boolean expression: *Logical, *Negation, *Inner, *Primitive, *Protocol, *Relation or
 // *Special.
 type Expr any
+
+// Primitives returns the primitives of an expression, from left to right.
+func Primitives(x Expr) iter.Seq[*Primitive] {
+	return func(yield func(*Primitive) bool) { eachPrimitive(x, yield) }
+}
+
+// eachPrimitive returns false once yield did.
+func eachPrimitive(x Expr, yield func(*Primitive) bool) bool {
+	switch x := x.(type) {
+	case *Logical:
+		return eachPrimitive(x.X, yield) && eachPrimitive(x.Y, yield)
+	case *Negation:
+		return eachPrimitive(x.X, yield)
+	case *Inner:
+		return eachPrimitive(x.X, yield)
+	case *Primitive:
+		return yield(x)
+	}
+	return true
+}
 
 // Logical is "x and y" or "x or y".
 type Logical struct {
