@@ -41,7 +41,7 @@ func check(prog []bpf.RawInstruction, sets int) error {
 
 // checkInstruction checks an instruction. left is the number of instructions after it.
 func checkInstruction(ins bpf.RawInstruction, left int) error {
-	if !cbpf.Known(ins.Op) {
+	if !cbpf.IsKnown(ins.Op) {
 		return fmt.Errorf("unknown opcode %#x", ins.Op)
 	}
 	class, mode := ins.Op&cbpf.ClassMask, ins.Op&cbpf.ModeMask

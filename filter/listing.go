@@ -65,7 +65,7 @@ const ancillaryOffset = 0xfffff000
 // mnemonic returns the name and the operand of instruction n. Numbers are signed, as in tcpdump.
 func mnemonic(n int, i bpf.RawInstruction) (name, operand string) {
 	k := int32(i.K)
-	if !cbpf.Known(i.Op) || i.Op == cbpf.LdxLen {
+	if !cbpf.IsKnown(i.Op) || i.Op == cbpf.LdxLen {
 		return "unimp", fmt.Sprintf("0x%x", i.Op)
 	}
 	switch i.Op & cbpf.ClassMask {

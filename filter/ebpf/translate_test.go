@@ -66,7 +66,7 @@ func randomProgram(r *rand.Rand) []bpf.RawInstruction {
 	n := 1 + r.IntN(40)
 	var ops []uint16
 	for op := range uint16(256) {
-		if cbpf.Known(op) && op&cbpf.ClassMask != cbpf.ClassRET {
+		if cbpf.IsKnown(op) && op&cbpf.ClassMask != cbpf.ClassRET {
 			ops = append(ops, op)
 		}
 	}

@@ -18,7 +18,8 @@ func assemble(first *block) []bpf.RawInstruction {
 	return p.code
 }
 
-// layout puts the blocks in order. The true exit comes next unless another constraint forbids it.
+// layout orders the blocks so that each comes before its jump targets. The target of the true exit
+// is the next block unless it must come later.
 func layout(first *block) []*block {
 	var order []*block // the last block first
 	seen := map[*block]bool{}
@@ -40,12 +41,12 @@ func layout(first *block) []*block {
 // maxSkip is the maximum number of instructions that a conditional jump can skip.
 const maxSkip = 255
 
-// program is the code from its end: a block is added after all its jump targets, so that the
-// offsets of its jumps are known.
+// program is the code in reverse: a block is added after its jump targets, so that the offsets of
+// its jumps can be computed.
 type program struct {
 	code   []bpf.RawInstruction // the last instruction first
 	start  map[*block]int       // index in code of a block's first instruction
-	relays map[*block]int       // index of the last added unconditional jump to a block
+	relays map[*block]int       // index of the unconditional jump to a block that was added last
 }
 
 // skip returns the number of instructions between the next added instruction and one in code.

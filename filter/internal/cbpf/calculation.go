@@ -4,11 +4,11 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
-// calculation is the code of a calculation. It leaves the result in a scratch word.
+// calculation is code that leaves its result in a scratch word.
 type calculation struct {
 	stmts []*stmt
-	guard *block // tests that the headers it reads exist; nil if not needed
-	slot  int    // the scratch word
+	guard *block // tests that the packet has the headers that the code reads; nil = it reads none
+	slot  uint32 // the scratch word
 }
 
 func (c *calculation) add(s ...*stmt) { c.stmts = append(c.stmts, s...) }
@@ -28,7 +28,7 @@ func (g *generator) relation(r *syntax.Relation) *block {
 	x := g.calculate(r.X)
 	y := g.calculate(r.Y)
 	x.add(y.stmts...)
-	x.add(op(LdxMem, uint32(y.slot)), op(LdMem, uint32(x.slot)))
+	x.add(op(LdxMem, y.slot), op(LdMem, x.slot))
 	compare := comparisons[r.At.Num]
 	var b *block
 	if compare.jump == OpJeq {
@@ -57,7 +57,7 @@ func (g *generator) calculate(a syntax.Arith) *calculation {
 		return g.indexed(a)
 	case *syntax.Minus:
 		v := g.calculate(a.X)
-		v.add(op(LdMem, uint32(v.slot)), op(Neg, 0), op(St, uint32(v.slot)))
+		v.add(op(LdMem, v.slot), op(Neg, 0), op(St, v.slot))
 		return v
 	default:
 		return g.operation(a.(*syntax.Operation))
@@ -67,7 +67,7 @@ func (g *generator) calculate(a syntax.Arith) *calculation {
 // result stores the number that statements have left in A.
 func (g *generator) result(stmts ...*stmt) *calculation {
 	v := &calculation{slot: g.slot(syntax.Token{})}
-	v.add(append(stmts, op(St, uint32(v.slot)))...)
+	v.add(append(stmts, op(St, v.slot))...)
 	return v
 }
 
@@ -107,11 +107,11 @@ func (g *generator) operation(o *syntax.Operation) *calculation {
 	x := g.calculate(o.X)
 	y := g.calculate(o.Y)
 	x.add(y.stmts...)
-	x.add(op(LdxMem, uint32(y.slot)), op(LdMem, uint32(x.slot)), op(ClassALU|code|SrcX, 0))
+	x.add(op(LdxMem, y.slot), op(LdMem, x.slot), op(ClassALU|code|SrcX, 0))
 	g.free(x.slot)
 	g.free(y.slot)
 	x.slot = g.slot(o.At)
-	x.add(op(St, uint32(x.slot)))
+	x.add(op(St, x.slot))
 	x.require(y.guard)
 	return x
 }
@@ -135,12 +135,12 @@ func (g *generator) indexed(l *syntax.Load) *calculation {
 		at = g.calculate(l.Offset)
 		g.free(at.slot)
 	}
-	base := g.payload.plus(g.toNetwork)
-	start := g.base(&base)
+	base := g.position(fromNetwork)
+	start := base.intoX()
 	switch l.Proto {
 	case syntax.ProtoLink:
-		base = g.linkhdr
-		start = g.base(&base)
+		base = g.position(fromLink)
+		start = base.intoX()
 		if g.carried {
 			at.require(g.levelHasEthernet())
 		}
@@ -153,7 +153,7 @@ func (g *generator) indexed(l *syntax.Load) *calculation {
 	case syntax.ProtoICMP6:
 		at.require(g.protocol(l.At, syntax.ProtoIP6))
 		at.require(g.equal(field{fromNetwork, 6}, SizeB, IPICMP6))
-		base = base.plus(40)
+		base = g.position(fromIPv6Body)
 	default:
 		l.At.Fail("", "this protocol cannot be indexed")
 	}
@@ -167,7 +167,7 @@ func (g *generator) indexed(l *syntax.Load) *calculation {
 		if fixed {
 			at.add(op(LdImm, k))
 		} else {
-			at.add(op(LdMem, uint32(at.slot)))
+			at.add(op(LdMem, at.slot))
 		}
 		if start != nil {
 			at.add(op(AddX, 0))
@@ -175,6 +175,6 @@ func (g *generator) indexed(l *syntax.Load) *calculation {
 		at.add(op(Add, base.constant), op(Tax, 0), op(LdInd|size, 0))
 	}
 	at.slot = g.slot(l.At)
-	at.add(op(St, uint32(at.slot)))
+	at.add(op(St, at.slot))
 	return at
 }

@@ -1,5 +1,5 @@
-// Package cbpf compiles the tree of an expression to classic BPF, and defines classic BPF for all who
-// read such programs: the opcodes and their semantics. The stages:
+// Package cbpf compiles the tree of an expression to classic BPF. It also defines the opcodes of
+// classic BPF and their semantics, for packages that check, run and translate programs. The stages:
 //
 //	Resolve, ResolveSets   identifiers to numbers: identifier.go, names.go, set.go
 //	generate               tree to a control-flow graph: generate.go, and a file for each header

@@ -43,7 +43,7 @@ func (g *generator) vlan(s *syntax.Special) *block {
 	}
 	g.payload.constant += 4
 	g.linktype.constant += 4
-	if g.linktype.stored { // the type of what comes behind the tag is in the tag
+	if g.linktype.stored { // the next header's type is now in the packet, at the end of the tag
 		g.linktype = g.payload
 		g.linktype.constant -= 2
 	}
@@ -61,7 +61,7 @@ func (g *generator) vlanType() *block {
 func (g *generator) mpls(s *syntax.Special) *block {
 	var b *block
 	switch {
-	case g.labels > 0: // the previous label does not have the bottom-of-stack bit
+	case g.labels > 0: // the previous label is not the bottom of the stack
 		b = g.masked(field{fromPrevLabel, 2}, SizeB, 0, 1)
 	case g.link == linkPPP:
 		b = g.linkIs(s.At, PPPMPLS)

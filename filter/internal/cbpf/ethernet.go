@@ -1,21 +1,23 @@
 package cbpf
 
 import (
+	"encoding/binary"
+
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
-// ethernet guards a test of MAC addresses after a Geneve header, because that header may carry
-// another protocol than Ethernet. In that case geneve has stored the same offset for link header
-// and payload.
-func (g *generator) ethernet(b *block) *block {
+// ifEthernet adds to a test of an Ethernet header the condition that the packet has one. A packet of
+// the walk may have none, nor the payload of a Geneve header: then geneve has stored the same offset
+// for link header and payload.
+func (g *generator) ifEthernet(b *block) *block {
 	if g.carried {
 		return and(g.levelHasEthernet(), b)
 	}
 	if !g.mayLackEthernet {
 		return b
 	}
-	check := newBlock(JeqX, 0, op(LdMem, uint32(g.linkhdr.slot)), op(LdxMem, uint32(g.payload.slot)))
+	check := newBlock(JeqX, 0, op(LdMem, g.linkhdr.slot), op(LdxMem, g.payload.slot))
 	return and(not(check), b)
 }
 
@@ -29,7 +31,7 @@ func (g *generator) requireEthernet(t syntax.Token) {
 	switch g.link {
 	case linkEthernet:
 	case linkCooked, linkCooked2, linkRaw, linkLoopback:
-		t.Fail("", "%s packets have no Ethernet header", headers.LinkNames[g.outer])
+		t.Fail("", "%s packets have no Ethernet header", headers.LinkNames[g.Link])
 	default:
 		t.Fail("put it before pppoes", "there is no Ethernet header inside PPP")
 	}
@@ -40,14 +42,14 @@ func (g *generator) broadcast(s *syntax.Special) *block {
 	switch s.Proto {
 	case syntax.ProtoNone, syntax.ProtoLink:
 		g.requireEthernet(s.At)
-		return g.ethernet(g.mac([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, syntax.DirDst))
+		return g.ifEthernet(g.mac([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, syntax.DirDst))
 	case syntax.ProtoIP:
-		if !g.hasMask {
+		if len(g.Netmask) == 0 {
 			s.At.Fail("capture on an interface that has an IPv4 address, or write ether broadcast",
 				"the interface's netmask is not known")
 		}
 		ip := g.linkIs(s.At, EtherIP)
-		host := ^g.netmask
+		host := ^binary.BigEndian.Uint32(g.Netmask)
 		zeros := g.masked(field{fromNetwork, 16}, SizeW, 0, host)
 		return and(ip, or(zeros, g.masked(field{fromNetwork, 16}, SizeW, host, host)))
 	}
@@ -60,7 +62,7 @@ func (g *generator) multicast(s *syntax.Special) *block {
 	switch s.Proto {
 	case syntax.ProtoNone, syntax.ProtoLink:
 		g.requireEthernet(s.At)
-		return g.ethernet(newBlock(Jset, 1, g.load(field{fromLink, 0}, SizeB)...))
+		return g.ifEthernet(newBlock(Jset, 1, g.load(field{fromLink, 0}, SizeB)...))
 	case syntax.ProtoIP:
 		ip := g.linkIs(s.At, EtherIP)
 		return and(ip, g.compare(field{fromNetwork, 16}, SizeB, OpJge, 224))

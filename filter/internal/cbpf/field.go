@@ -17,65 +17,81 @@ const (
 // field is a position in a header.
 type field struct {
 	from   from
-	offset uint32
+	offset uint32 // bytes
 }
 
 // load returns the code that loads a field into A.
 func (g *generator) load(f field, size int) []*stmt {
-	switch f.from {
-	case fromLink:
-		return g.loadAt(&g.linkhdr, f.offset, size)
-	case fromType:
-		return g.loadAt(&g.linktype, f.offset, size)
-	case fromLLC:
-		return g.loadAt(&g.payload, f.offset, size)
-	case fromNetwork:
-		return g.loadAt(&g.payload, g.toNetwork+f.offset, size)
-	case fromNoSNAP:
-		return g.loadAt(&g.payload, g.toNetworkNoSNAP+f.offset, size)
-	case fromPrevLabel:
-		return g.loadAt(&g.payload, g.toNetwork-4+f.offset, size)
-	case fromIPv6Body:
-		return g.loadAt(&g.payload, g.toNetwork+40+f.offset, size)
-	default:
-		return append(g.ipv4Length(), op(LdInd|size, g.payload.constant+g.toNetwork+f.offset))
+	if f.from == fromIPv4Body {
+		return append(g.ipv4Length(), op(LdInd|size, g.position(fromNetwork).constant+f.offset))
 	}
+	return g.position(f.from).load(f.offset, size)
 }
 
-// loadAt returns the code that loads k bytes after an offset.
-func (g *generator) loadAt(o *offset, k uint32, size int) []*stmt {
-	if o.stored {
-		return []*stmt{op(LdMem, uint32(o.slot)), op(And, 0xffff)}
+// position returns the offset of a place in the packet, other than fromIPv4Body.
+func (g *generator) position(from from) offset {
+	switch from {
+	case fromLink:
+		return g.linkhdr
+	case fromType:
+		return g.linktype
+	case fromLLC:
+		return g.payload
+	case fromNoSNAP:
+		return g.payload.plus(g.toNetworkNoSNAP)
+	case fromPrevLabel:
+		return g.payload.plus(g.toNetwork - 4)
+	case fromIPv6Body:
+		return g.payload.plus(g.toNetwork + 40)
 	}
-	if s := g.base(o); s != nil {
-		return append(s, op(LdInd|size, o.constant+k))
+	return g.payload.plus(g.toNetwork)
+}
+
+// offset is a position in the packet: a constant, plus a scratch word if variable is set.
+type offset struct {
+	constant uint32
+	variable bool
+	slot     uint32 // the scratch word's index
+	stored   bool   // of a type field: the scratch word has the type itself, not its position
+}
+
+func (o offset) plus(k uint32) offset {
+	o.constant += k
+	return o
+}
+
+// load returns the code that loads the bytes k bytes after the offset into A.
+func (o offset) load(k uint32, size int) []*stmt {
+	switch {
+	case o.stored:
+		return []*stmt{op(LdMem, o.slot), op(And, 0xffff)}
+	case o.variable:
+		return append(o.intoX(), op(LdInd|size, o.constant+k))
 	}
 	return []*stmt{op(LdAbs|size, o.constant+k)}
 }
 
-// base returns the code that loads the variable part of an offset into X; nil = it is constant.
-func (g *generator) base(o *offset) []*stmt {
+// intoX returns the code that loads the variable part into X; nil = there is none.
+func (o offset) intoX() []*stmt {
 	if !o.variable {
 		return nil
 	}
-	return []*stmt{op(LdxMem, uint32(o.slot))}
+	return []*stmt{op(LdxMem, o.slot)}
 }
 
 // ipv4Length returns the code that computes, in X, the length of the IPv4 header plus the variable
 // part of the header's own offset.
 func (g *generator) ipv4Length() []*stmt {
-	k := g.payload.constant + g.toNetwork
-	s := g.base(&g.payload)
-	if s == nil {
-		return []*stmt{op(LdxMsh, k)}
+	header := g.position(fromNetwork)
+	if !header.variable {
+		return []*stmt{op(LdxMsh, header.constant)}
 	}
-	return append(s, op(LdInd|SizeB, k), op(And, 0xf), op(Lsh, 2),
-		op(AddX, 0), op(Tax, 0))
+	return append(header.load(0, SizeB), op(And, 0xf), op(Lsh, 2), op(AddX, 0), op(Tax, 0))
 }
 
 // ipv6Length is ipv4Length for an IPv6 header without extensions.
 func (g *generator) ipv6Length() []*stmt {
-	s := append(g.base(&g.payload), op(LdImm, 40))
+	s := append(g.payload.intoX(), op(LdImm, 40))
 	if g.payload.variable {
 		s = append(s, op(AddX, 0))
 	}
@@ -112,11 +128,7 @@ func (g *generator) bytes(f field, v []byte) *block {
 			n, size = 2, SizeH
 		}
 		at := len(v) - n
-		var k uint32
-		for _, c := range v[at:] {
-			k = k<<8 | uint32(c)
-		}
-		b = and(b, g.equal(field{f.from, f.offset + uint32(at)}, size, k))
+		b = and(b, g.equal(field{f.from, f.offset + uint32(at)}, size, bigEndian(v[at:])))
 		v = v[:at]
 	}
 	return b

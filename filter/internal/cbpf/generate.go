@@ -1,50 +1,41 @@
 package cbpf
 
 import (
-	"encoding/binary"
-
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
-// generator turns a tree into blocks. The order of the loads is libpcap's. It matters, because a
-// load past the end of a packet ends the filter with "no match".
+// generator turns a tree into blocks.
 type generator struct {
-	netmask   uint32
-	outbound  bool
-	hasMask   bool
-	fragments bool
-	vxlanPort uint32
-
-	outer  headers.Link // the link type of the packet's first header
-	whole  place        // the beginning of the packet
-	walked bool         // the walk for inner, if it is needed, comes before this part of the expression
+	Options
 	place
 
-	used, touched [ScratchWords]bool // in use now; ever used
+	walked bool // the walk for inner precedes the current part of the expression, or is not needed
+
+	used, touched [ScratchWords]bool // the scratch words that are reserved now; that ever were
 	begin         []*stmt            // statements for the start of the program
 }
 
-// place is where the next test of the text looks. Words like vlan move it, and inner moves it for
-// its operand.
+// place is the position of the next test of the text. Words like vlan move it, and inner moves it
+// for its operand.
 type place struct {
 	link            linkType
 	linkhdr         offset // start of the link header
 	linktype        offset // its type field
 	payload         offset // the first byte after it
 	toNetwork       uint32 // bytes from payload to the network header
-	toNetworkNoSNAP uint32 // the same without a SNAP header
+	toNetworkNoSNAP uint32 // bytes from payload to the header after 802.2 without SNAP
 	labels          int    // MPLS labels passed
 
 	// mayLackEthernet means that a Geneve header comes just before: its payload may not be
 	// Ethernet.
 	mayLackEthernet bool
 
-	level   int  // how many packets of the walk contain this one
-	carried bool // nothing has moved the place since inner: see inner.go
+	level   int  // the packet of the walk that contains the place; 0 = the packet itself
+	carried bool // no word has moved the place since inner: see inner.go
 }
 
-// snapLength is the length of an 802.2 header without SNAP.
+// snapLength is the length of an 802.2 header without SNAP, in bytes.
 const snapLength = 3
 
 type linkType int
@@ -58,42 +49,27 @@ const (
 	linkLoopback
 )
 
-// offset is a position in the packet: a constant, plus a scratch word if variable is set.
-type offset struct {
-	constant uint32
-	variable bool
-	slot     int  // the scratch word's index
-	stored   bool // of a type field: the scratch word has the type itself, not its position
-}
-
-func (o offset) plus(k uint32) offset {
-	o.constant += k
-	return o
-}
-
-// newGenerator makes a generator for frames with shift bytes of VLAN tags after their addresses.
-func newGenerator(o Options, shift uint32) *generator {
-	g := &generator{outbound: o.Outbound, fragments: o.Fragments, vxlanPort: o.VXLANPort, outer: o.Link}
-	g.place = place{linktype: offset{constant: 12 + shift}, payload: offset{constant: 14 + shift}, toNetworkNoSNAP: snapLength}
-	switch o.Link {
+// firstPlace is the beginning of a packet of a link type, for Ethernet with shift bytes of VLAN tags
+// after the addresses.
+func firstPlace(l headers.Link, shift uint32) place {
+	switch l {
 	case headers.Cooked:
-		g.link, g.linktype, g.payload, g.toNetworkNoSNAP = linkCooked, offset{constant: 14}, offset{constant: 16}, 0
+		return place{link: linkCooked, linktype: offset{constant: 14}, payload: offset{constant: 16}}
 	case headers.Cooked2:
-		g.link, g.linktype, g.payload, g.toNetworkNoSNAP = linkCooked2, offset{}, offset{constant: 20}, 0
+		return place{link: linkCooked2, payload: offset{constant: 20}}
 	case headers.Raw:
-		g.link, g.linktype, g.payload, g.toNetworkNoSNAP = linkRaw, offset{}, offset{}, 0
+		return place{link: linkRaw}
 	case headers.Loopback:
-		g.link, g.linktype, g.payload, g.toNetworkNoSNAP = linkLoopback, offset{}, offset{constant: 4}, 0
+		return place{link: linkLoopback, payload: offset{constant: 4}}
 	}
-	g.whole = g.place
-	if len(o.Netmask) == 4 {
-		g.hasMask, g.netmask = true, binary.BigEndian.Uint32(o.Netmask)
-	}
-	return g
+	return place{linktype: offset{constant: 12 + shift}, payload: offset{constant: 14 + shift}, toNetworkNoSNAP: snapLength}
 }
 
-// generate makes the graph of a whole expression and returns its first block. root is nil for the
-// empty expression.
+func newGenerator(o Options, shift uint32) *generator {
+	return &generator{Options: o, place: firstPlace(o.Link, shift)}
+}
+
+// generate makes the graph of a whole expression, and returns its first block.
 func generate(root syntax.Expr, o Options) (first *block) {
 	accept, reject := newBlock(RetK, o.SnapLen), newBlock(RetK, 0)
 	if root == nil {
@@ -117,8 +93,8 @@ func generate(root syntax.Expr, o Options) (first *block) {
 }
 
 // generateTagged compiles the expression three times, for frames with 0, 1 and 2 VLAN tags, and
-// tests the frame's types to choose one. Joining the three by "or" would be wrong: a tagged frame
-// that is read as if it had no tag is "not tcp", even if it carries TCP.
+// tests the frame's types to choose one. Joining the three by "or" would be wrong: read without
+// regard to its tag, a tagged frame of TCP matches "not tcp".
 func generateTagged(root syntax.Expr, o Options) (b *block, begin []*stmt) {
 	inner := usesInner(root)
 	var walk *block
@@ -132,14 +108,14 @@ func generateTagged(root syntax.Expr, o Options) (b *block, begin []*stmt) {
 		g.walked = true
 		if inner {
 			g.reserveLevels()
-			g.level = int(min(depth, 1)) // the first level of the walk is behind the tags
+			g.level = int(min(depth, 1)) // the walk counts the packet behind the tags as level 1
 		}
 		here := g.expr(root)
 		begin = append(begin, g.begin...)
 		if depth < 2 {
 			here = and(not(newGenerator(o, 4*depth).vlanType()), here)
 		}
-		for outer := depth; outer > 0; outer-- {
+		for outer := depth; outer > 0; outer-- { // the types before the last one are of tags
 			here = and(newGenerator(o, 4*(outer-1)).vlanType(), here)
 		}
 		b = or(b, here)
@@ -162,7 +138,7 @@ func mentionsVLAN(n syntax.Expr) bool {
 
 // expr generates the test of a node of the tree.
 func (g *generator) expr(n syntax.Expr) *block {
-	if !g.walked && walksFor(n) {
+	if !g.walked && needsWalk(n) {
 		g.walked = true
 		walk := g.walk()
 		return and(walk, g.expr(n))
@@ -216,15 +192,15 @@ func (g *generator) special(s *syntax.Special) *block {
 
 // direction tests for sent packets, or for all others. A cooked header contains the direction.
 func (g *generator) direction(outbound bool) *block {
-	const sent = 4
+	const sent = 4 // PACKET_OUTGOING of linux/if_packet.h
 	var b *block
-	switch g.outer {
+	switch g.Link {
 	case headers.Cooked:
 		b = newBlock(Jeq, sent, op(LdAbs|SizeH, 0))
 	case headers.Cooked2:
 		b = newBlock(Jeq, sent, op(LdAbs|SizeB, 10))
 	default:
-		return always(g.outbound == outbound)
+		return always(g.Outbound == outbound)
 	}
 	if !outbound {
 		return not(b)
@@ -234,13 +210,13 @@ func (g *generator) direction(outbound bool) *block {
 
 // ifindex tests for the index of an interface, which only the header of LINUX_SLL2 contains.
 func (g *generator) ifindex(s *syntax.Special) *block {
-	if g.outer != headers.Cooked2 {
+	if g.Link != headers.Cooked2 {
 		s.At.FailAs(syntax.ErrInterface, "remove it", "the interface is chosen outside the filter")
 	}
 	return newBlock(Jeq, s.Arg, op(LdAbs|SizeW, 4))
 }
 
-// always runs statements, and is a test whose result is v.
+// always makes a test that runs statements, and has the result v.
 func always(v bool, stmts ...*stmt) *block {
 	k := uint32(0)
 	if !v {
@@ -263,11 +239,14 @@ func (g *generator) byteTest(s *syntax.Special) *block {
 	return g.relation(&syntax.Relation{At: operator(s.Op), X: x, Y: value})
 }
 
+// reserve marks a scratch word as used.
+func (g *generator) reserve(slot uint32) { g.used[slot], g.touched[slot] = true, true }
+
 // slot reserves a scratch word for a result of a calculation.
-func (g *generator) slot(t syntax.Token) int {
-	for slot := range ScratchWords {
+func (g *generator) slot(t syntax.Token) uint32 {
+	for slot := range uint32(ScratchWords) {
 		if !g.used[slot] {
-			g.used[slot], g.touched[slot] = true, true
+			g.reserve(slot)
 			return slot
 		}
 	}
@@ -276,4 +255,4 @@ func (g *generator) slot(t syntax.Token) int {
 }
 
 // free releases a scratch word.
-func (g *generator) free(slot int) { g.used[slot] = false }
+func (g *generator) free(slot uint32) { g.used[slot] = false }

@@ -4,12 +4,9 @@ import (
 	"cmp"
 )
 
-// A filter's control-flow graph is made by Generate, rewritten by Optimise, and turned into a
-// classic program by Assemble. Its nodes are blocks of classic instructions without jump offsets.
-
-// stmt is one classic instruction without jump offsets.
+// stmt is a classic instruction without jump offsets.
 type stmt struct {
-	Code int // a classic opcode
+	Code int // the opcode
 	K    uint32
 }
 
@@ -22,17 +19,18 @@ const (
 	onFalse = 1
 )
 
-// block is straight-line code that ends with a two-way jump or a return.
+// block is a node of the control-flow graph: straight-line code that ends with a two-way jump or a
+// return.
 type block struct {
 	Stmts []*stmt
 	Last  stmt      // the jump or return
 	Exits [2]*block // the targets of the jump; nil after a return
 
 	// While an expression is built, its last block represents all of it, and first is its first
-	// block. The exits that leave the expression have no target yet. The exits that are taken when
-	// it is true form a chain through the exits themselves, starting at the last block; the exits
-	// that are taken when it is false form another. inverted selects which exit of a block is in
-	// which chain.
+	// block. The exits that leave the expression have no target yet, and form two linked lists,
+	// both from the last block: one of the exits that are taken when the expression is true, one of
+	// the others. Until then Exits[i] is the block with the list's next exit. inverted selects
+	// which exit of a block is in which list.
 	first    *block
 	inverted bool // OnFalse is the exit that makes the expression true
 }
@@ -43,7 +41,7 @@ func (b *block) returns() bool { return b.Last.Code&ClassMask == ClassRET }
 // rejects reports whether the block ends the filter with "no match".
 func (b *block) rejects() bool { return b.Last.Code == RetK && b.Last.K == 0 }
 
-// newBlock makes an expression of one block: stmts, and then the jump.
+// newBlock makes an expression of one block: stmts, and then a jump or return.
 func newBlock(code int, k uint32, stmts ...*stmt) *block {
 	b := &block{Last: stmt{Code: code, K: k}, Stmts: stmts}
 	b.first = b
@@ -57,15 +55,15 @@ func goTo(next *block, stmts ...*stmt) *block {
 	return b
 }
 
-// branch sets the targets of a whole expression: yes if it is true, no if it is false. It returns
-// the first block.
+// branch completes an expression: it continues at yes if it is true, and at no if it is false.
+// branch returns the first block.
 func branch(b, yes, no *block) *block {
 	patch(b, yes)
 	patch(not(b), no)
 	return b.first
 }
 
-// open returns the exit that continues the chain for a true expression.
+// open returns the block's exit in the list for a true expression.
 func (b *block) open() **block {
 	if b.inverted {
 		return &b.Exits[onFalse]
@@ -73,15 +71,15 @@ func (b *block) open() **block {
 	return &b.Exits[onTrue]
 }
 
-// patch points every exit of the chain to target.
-func patch(chain, target *block) {
-	for chain != nil {
-		exit := chain.open()
-		chain, *exit = *exit, target
+// patch points every exit of the list that begins with a block to target.
+func patch(list, target *block) {
+	for list != nil {
+		exit := list.open()
+		list, *exit = *exit, target
 	}
 }
 
-// join appends chain b to chain a.
+// join appends list b to list a.
 func join(a, b *block) {
 	exit := a.open()
 	for *exit != nil {
@@ -90,8 +88,8 @@ func join(a, b *block) {
 	*exit = b
 }
 
-// And makes y run only if x is true, and returns the whole. Both arguments are used up. If one of
-// them is nil, it returns the other.
+// and returns "x and y", which evaluates y only if x is true. Both arguments become parts of the
+// result. If one of them is nil, and returns the other.
 func and(x, y *block) *block {
 	if x == nil || y == nil {
 		return cmp.Or(x, y)
@@ -104,8 +102,7 @@ func and(x, y *block) *block {
 	return y
 }
 
-// Or makes y run only if x is false, and returns the whole. Both arguments are used up. If one of
-// them is nil, it returns the other.
+// or returns "x or y", which evaluates y only if x is false; see and.
 func or(x, y *block) *block {
 	if x == nil || y == nil {
 		return cmp.Or(x, y)
@@ -118,7 +115,7 @@ func or(x, y *block) *block {
 	return y
 }
 
-// Not negates an expression.
+// not negates an expression.
 func not(x *block) *block {
 	x.inverted = !x.inverted
 	return x

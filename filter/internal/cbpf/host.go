@@ -23,7 +23,7 @@ func (g *generator) primitive(p *syntax.Primitive) *block {
 		return g.hostInSet(p)
 	case p.At.Kind == syntax.KindEther:
 		g.requireEthernet(p.At)
-		return g.ethernet(g.mac(p.Ether[:], p.Qual.Dir))
+		return g.ifEthernet(g.mac(p.Ether[:], p.Qual.Dir))
 	case len(p.Hosts) > 0:
 		var b *block
 		for _, a := range p.Hosts {
@@ -103,7 +103,7 @@ func (g *generator) hostInSet(p *syntax.Primitive) (b *block) {
 
 // isIn tests whether a field is in a set.
 func (g *generator) isIn(p *syntax.Primitive, f field, size int) *block {
-	return newBlock(Jeq, 1, g.load(f, size|In(p.Set))...)
+	return newBlock(Jeq, 1, g.load(f, size|SetBits(p.Set))...)
 }
 
 // directed combines the tests of the source's and the destination's fields for a direction.

@@ -183,10 +183,10 @@ func isIPv4Proto(q syntax.Proto) bool {
 	return q == syntax.ProtoIP || q == syntax.ProtoARP || q == syntax.ProtoRARP
 }
 
-// checkHostProto refuses the protocol unless ok, which means that its headers have such addresses.
-// The parameter what names the address.
-func (p identifier) checkHostProto(ok bool, what string) {
-	if !ok && p.Qual.Proto != syntax.ProtoNone {
-		p.At.Fail("", "the protocol before it does not carry %s", what)
+// checkHostProto refuses the qualifier's protocol, if there is one, unless its headers have such an
+// address.
+func (p identifier) checkHostProto(hasAddress bool, address string) {
+	if !hasAddress && p.Qual.Proto != syntax.ProtoNone {
+		p.At.Fail("", "the protocol before it does not carry %s", address)
 	}
 }

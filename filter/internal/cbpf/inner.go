@@ -4,18 +4,18 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
-// maxLevels is the maximum number of packets inside each other that inner looks at. Each has two
-// scratch words.
+// maxLevels is the maximum number of packets inside each other that inner tests.
 const maxLevels = 4
 
-// The walk (walk.go) leaves two scratch words for each level, a packet inside the one of the level
-// before. Level 0 is the packet itself. One word has where the packet's Ethernet header begins or,
-// if it has none, where it would begin: the network header is always 14 bytes behind. The other
-// word has its EtherType and two flags; it is 0 if there is no such packet.
+// The walk (walk.go) finds the packets inside the packet: level 0 is the packet itself, and each
+// level is a packet inside that of the level before. The walk stores two scratch words for each
+// level. The base word is the offset of the packet's Ethernet header. A packet without one has the
+// offset 14 bytes before its network header. The kind word has the EtherType and two flags; it is 0
+// if there is no such packet.
 //
-// Only every second word is used, because they are 4 bytes each at an odd multiple of 4 on eBPF's
-// stack. The verifier keeps no value of such a word, so that it sees one state where the paths
-// through all kinds of tunnels meet. With the values, their number would grow with each level.
+// All these words are at odd multiples of 4 bytes on eBPF's stack. The verifier keeps no value of
+// such a word, so that it has one state where the paths through all kinds of tunnels join. With
+// values, the number of states would grow with each level.
 const (
 	isCarried   = 1 << 16
 	hasEthernet = 1 << 17
@@ -24,25 +24,24 @@ const (
 func baseWord(level int) uint32 { return uint32(4*level - 4) }
 func kindWord(level int) uint32 { return uint32(4*level - 2) }
 
-// protocolWord has what the walk knows of the header at which it is.
+// protocolWord has a field of the current header: the type of the next header, or the flags of GRE.
 const protocolWord = 1
 
-// reserveLevels keeps the scratch words of the walk from all calculations.
+// reserveLevels reserves the scratch words of the walk.
 func (g *generator) reserveLevels() {
-	g.used[protocolWord], g.touched[protocolWord] = true, true
+	g.reserve(protocolWord)
 	for level := 1; level <= maxLevels; level++ {
-		for _, word := range []uint32{baseWord(level), kindWord(level)} {
-			g.used[word], g.touched[word] = true, true
-		}
+		g.reserve(baseWord(level))
+		g.reserve(kindWord(level))
 	}
 }
 
 // usesInner reports whether an expression has the word inner.
 func usesInner(n syntax.Expr) bool { return innerDepth(n) > 0 }
 
-// walksFor reports whether the walk belongs before this part of the expression: the smallest one
-// with every inner in it. The tests before it choose whether a packet needs the walk.
-func walksFor(n syntax.Expr) bool {
+// needsWalk reports whether the walk belongs before this part of the expression, the smallest part
+// with every inner in it. So tests before that part can spare a packet the walk.
+func needsWalk(n syntax.Expr) bool {
 	switch n := n.(type) {
 	case *syntax.Logical:
 		return usesInner(n.X) && usesInner(n.Y)
@@ -52,8 +51,8 @@ func walksFor(n syntax.Expr) bool {
 	return false
 }
 
-// inner tests the packets inside the present one, until the expression holds for one of them. Words
-// in the expression that move later tests, like vlan, do so inside of it only.
+// inner tests the packets inside the current one, until the expression holds for one of them. A word
+// like vlan moves only the later tests of this expression.
 func (g *generator) inner(n *syntax.Inner) *block {
 	outside := g.place
 	begin, untouched := g.begin, g.touched
@@ -69,8 +68,8 @@ func (g *generator) inner(n *syntax.Inner) *block {
 		if len(g.begin) > 0 {
 			here = and(always(true, g.begin...), here)
 		}
-		for word, is := range g.touched {
-			touched[word] = touched[word] || is
+		for word, isTouched := range g.touched {
+			touched[word] = touched[word] || isTouched
 			g.used[word] = g.used[word] && untouched[word]
 		}
 		b = and(exists(level), or(here, b))
@@ -82,7 +81,7 @@ func (g *generator) inner(n *syntax.Inner) *block {
 	return b
 }
 
-// innerDepth returns how many times inner is nested in itself.
+// innerDepth returns the maximum nesting of inner.
 func innerDepth(n syntax.Expr) int {
 	switch n := n.(type) {
 	case *syntax.Logical:
@@ -95,10 +94,10 @@ func innerDepth(n syntax.Expr) int {
 	return 0
 }
 
-// placeOf is where the tests of a level look.
+// placeOf is the place of the first test of a level.
 func placeOf(level int) place {
-	base := offset{variable: true, slot: int(baseWord(level))}
-	return place{linkhdr: base, linktype: offset{stored: true, slot: int(kindWord(level))}, payload: base.plus(14),
+	base := offset{variable: true, slot: baseWord(level)}
+	return place{linkhdr: base, linktype: offset{stored: true, slot: kindWord(level)}, payload: base.plus(14),
 		toNetworkNoSNAP: snapLength, level: level, carried: true}
 }
 
@@ -107,8 +106,8 @@ func exists(level int) *block {
 	return not(newBlock(Jeq, 0, op(LdMem, kindWord(level))))
 }
 
-// levelHasEthernet tests whether the packet at the present level is an Ethernet frame: what tags,
-// MPLS and IP carry directly has no Ethernet header.
+// levelHasEthernet tests whether the packet of the current level is an Ethernet frame. A packet
+// directly behind tags, MPLS labels or IP has no Ethernet header.
 func (g *generator) levelHasEthernet() *block {
 	return newBlock(Jset, hasEthernet, op(LdMem, kindWord(g.level)))
 }

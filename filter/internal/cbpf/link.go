@@ -8,7 +8,7 @@ import (
 )
 
 // pppTypes are PPP's numbers for some Ethernet types and access points (RFC 1661 and later).
-// libpcap leaves all others unchanged.
+// Other numbers stay unchanged, as in libpcap.
 var pppTypes = map[uint32]uint32{EtherIP: 0x21, EtherIP6: 0x57, EtherDECNET: 0x27, EtherATALK: 0x29, EtherNS: 0x25,
 	SAPISO: 0x23, SAPSTP: 0x31, SAPIPX: 0x2b}
 
@@ -78,8 +78,8 @@ func (g *generator) versionIs(typ uint32) *block {
 	return always(false)
 }
 
-// familyIs tests for the address family of a version of IP, in either byte order. Tests support no
-// other types of BSD's loopback.
+// familyIs tests for the address family of a version of IP, in either byte order. The other types of
+// BSD's loopback are not supported.
 func (g *generator) familyIs(typ uint32) *block {
 	var b *block
 	for _, family := range headers.Families[uint16(typ)] {
@@ -103,7 +103,7 @@ func (g *generator) labelIs(t syntax.Token, typ uint32) *block {
 	default:
 		t.Fail("", "after an MPLS label, only IPv4 and IPv6 can be tested for")
 	}
-	const thirdByte = ^uint32(1) // of the label before the network header: -2
+	const thirdByte = ^uint32(1) // of the last label: the offset -2 from the network header
 	bottom := g.masked(field{fromNetwork, thirdByte}, SizeB, 1, 1)
 	return and(bottom, g.masked(field{fromNetwork, 0}, SizeB, version, 0xf0))
 }

@@ -24,7 +24,7 @@ func (o *optimiser) merge() {
 	}
 }
 
-// signature is the same for two nodes with the same instructions and the same successors.
+// signature returns a key that is equal for nodes with the same instructions and successors.
 func (n *node) signature() string {
 	var key []byte
 	add := func(v uint32) { key = binary.LittleEndian.AppendUint32(key, v) }

@@ -67,7 +67,7 @@ func (p identifier) resolveHost(name string) {
 }
 
 // lookupPort looks a service up for TCP and UDP, and returns the transport that has it. ProtoNone
-// means both, and SCTP, too, which uses the same numbers.
+// stands for both, and for SCTP, which uses the same numbers.
 func (p identifier) lookupPort(name string) (uint32, syntax.Proto) {
 	if v, err := strconv.ParseUint(name, 10, 32); err == nil {
 		return uint32(v) & 0xffff, syntax.ProtoNone // getaddrinfo truncates it, too
@@ -166,8 +166,8 @@ func (p identifier) lookupProto(name string) uint32 {
 	return v
 }
 
-// checkProto refuses the word proto after a protocol that carries no other, and protochain after a
-// protocol without a chain of headers.
+// checkProto refuses the word proto after a protocol that has no number for its payload, and
+// protochain after a protocol without extension headers.
 func (p identifier) checkProto() {
 	switch p.Qual.Proto {
 	case syntax.ProtoNone, syntax.ProtoIP, syntax.ProtoIP6:

@@ -13,19 +13,21 @@ type node struct {
 	edges     [2]edge // [onTrue], [onFalse]; to is nil after a return
 	in        []*edge // edges that lead here
 	dominator *edge   // the last edge that dominates this node, or nil
-	mark      int     // optimiser.mark of the last walk that visited the node
+	mark      int     // optimiser.mark of the last search that visited the node
 	index     int     // in optimiser.order
 
 	before, after state  // the state when the node begins, and when it jumps
 	test          test   // the comparison of its jump
 	loads         []load // of its statements
-	mayDivide     bool   // by 0, perhaps
+	mayDivide     bool   // it may divide by 0
 
-	// Sets of atoms: needed by it or its successors, needed by its successors, written by it, and
-	// read by it before it writes them.
-	use, out, written, read uint32
+	// Sets of atoms, a bit for each.
+	liveIn  uint32 // read by the node or a successor before they are written
+	liveOut uint32 // the same after the node
+	written uint32 // by the node
+	read    uint32 // by the node, before it writes them
 
-	same *node // an equal node that stays in place of this one
+	same *node // the equal node that replaces this one; the node itself if there is none
 }
 
 func (n *node) to(exit int) *node { return n.edges[exit].to }
@@ -44,13 +46,13 @@ func (e *edge) up() *edge { return e.from.dominator }
 type optimiser struct {
 	entry   *node   // leads to the first node by both of its edges
 	order   []*node // the reachable nodes, each before its successors
-	mark    int     // of the current walk
+	mark    int     // of the current search
 	values  values
 	changed bool // in this round
 }
 
-// maxNodes bounds the time, which grows with the square of the nodes. A filter with more tests
-// would be longer than the kernel's 4096 instructions anyway.
+// maxNodes limits the optimiser's time, which grows with the square of the number of nodes. A filter
+// with more tests would be longer than the kernel's 4096 instructions anyway.
 const maxNodes = 16384
 
 func newOptimiser(first *block) *optimiser {
@@ -144,7 +146,7 @@ func (o *optimiser) findDominators() {
 	}
 }
 
-// common returns the last edge that dominates both a and b, a and b among them.
+// common returns the last edge that dominates both a and b. An edge dominates itself.
 func common(a, b *edge) *edge {
 	for a != b {
 		switch {

@@ -112,7 +112,7 @@ const (
 )
 
 // In is the part of an opcode that looks up in a set. Sets count from 0.
-func In(set int) int { return (set + 1) << 8 }
+func SetBits(set int) int { return (set + 1) << 8 }
 
 // SetOf returns the set of a lookup. It is false for all other instructions.
 func SetOf(op uint16) (set int, ok bool) { return int(op>>8) - 1, op>>8 != 0 }

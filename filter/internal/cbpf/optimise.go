@@ -1,21 +1,19 @@
 package cbpf
 
 // The optimiser makes a control-flow graph smaller and its paths shorter. It removes tests whose
-// results are known, and calculations that are repeated, constant or not needed.
+// results are known, and calculations that are repeated, constant or unused.
 //
 // The result is the same for every packet, truncated at any length; libpcap's optimizer does not
 // guarantee that. A load ends the filter if the packet ends before its bytes, so a load is only
-// removed if another one has shown that the packet has these bytes, or if both ways end with no
-// match.
+// removed if an earlier load has proved that the packet has these bytes, or if a short packet is
+// rejected with and without it.
 //
-// optimise.go has the rounds. Three files analyse: node.go (order and dominators), value.go (which
-// values are equal, and which bytes the packet has) and uses.go (which values are needed). The
-// others rewrite: shorten.go (jumps), group.go (the order of tests), simplify.go (statements) and
-// merge.go (equal nodes).
+// Three files analyse: node.go (order and dominators), value.go (equal values, and the bytes that
+// the packet is known to have) and liveness.go. Four rewrite: shorten.go (jumps), group.go (the
+// order of tests), simplify.go (statements) and merge.go (equal nodes).
 
-// optimise rewrites a graph, and returns its new first block.
-//
-// Each rewriting makes the graph smaller or a path shorter, so the rounds come to an end.
+// optimise rewrites a graph, and returns its new first block. Each rewriting makes the graph smaller
+// or a path shorter, so the rounds end.
 func optimise(first *block) *block {
 	o := newOptimiser(first)
 	o.repeat(o.shorten)
@@ -41,5 +39,5 @@ func (o *optimiser) analyse() {
 	o.findOrder()
 	o.findDominators()
 	o.findValues()
-	o.findUses()
+	o.findLiveness()
 }

@@ -22,15 +22,14 @@ func (g *generator) ports(p *syntax.Primitive, typ uint32) *block {
 // portsOf is the part of ports for one transport.
 func (g *generator) portsOf(p *syntax.Primitive, typ, transport uint32) *block {
 	b := g.portsAfterIP(p, typ, transport)
-	if g.fragments && typ == EtherIP6 {
+	if g.Fragments && typ == EtherIP6 {
 		b = or(b, g.portsOfFirst(p, transport))
 	}
 	return b
 }
 
-// portsAfterIP is the part of portsOf for packets whose transport header follows the IP header.
-// First fragments of IPv4 are among them, but not those of IPv6, which have a fragment header
-// between.
+// portsAfterIP is the part of portsOf for packets whose transport header follows the IP header. This
+// includes first fragments of IPv4. First fragments of IPv6 have a fragment header between.
 func (g *generator) portsAfterIP(p *syntax.Primitive, typ, transport uint32) *block {
 	if typ == EtherIP {
 		head := g.equal(field{fromNetwork, 9}, SizeB, transport)
@@ -39,8 +38,8 @@ func (g *generator) portsAfterIP(p *syntax.Primitive, typ, transport uint32) *bl
 	return and(g.equal(field{fromNetwork, 6}, SizeB, transport), g.portsAt(p, field{fromIPv6Body, 0}))
 }
 
-// portsOfFirst is portsOf for a first fragment of IPv6, whose fragment header is the first after
-// IPv6's.
+// portsOfFirst is portsOf for a first fragment of IPv6, with no other extension header before its
+// fragment header.
 func (g *generator) portsOfFirst(p *syntax.Primitive, transport uint32) *block {
 	const size = 8 // of the fragment header
 	head := and(g.equal(field{fromNetwork, 6}, SizeB, IPFragment), g.equal(field{fromIPv6Body, 0}, SizeB, transport))

@@ -9,7 +9,7 @@ var linkTypes = map[syntax.Proto]uint32{syntax.ProtoIP: EtherIP, syntax.ProtoARP
 	syntax.ProtoAARP: EtherAARP, syntax.ProtoDECNET: EtherDECNET, syntax.ProtoSCA: EtherSCA, syntax.ProtoLAT: EtherLAT, syntax.ProtoMOPDL: EtherMOPDL,
 	syntax.ProtoMOPRC: EtherMOPRC, syntax.ProtoIP6: EtherIP6, syntax.ProtoISO: SAPISO, syntax.ProtoSTP: SAPSTP, syntax.ProtoIPX: SAPIPX, syntax.ProtoNETBEUI: SAPNETBEUI}
 
-// above are the protocols inside another one. ProtoNone is either version of IP.
+// above are the protocols in the payload of another one. ProtoNone stands for IPv4 and IPv6.
 var above = map[syntax.Proto]struct {
 	number uint32
 	in     syntax.Proto
@@ -20,7 +20,7 @@ var above = map[syntax.Proto]struct {
 	syntax.ProtoESIS: {ISOESIS, syntax.ProtoISO}, syntax.ProtoISIS: {ISOISIS, syntax.ProtoISO}, syntax.ProtoCLNP: {ISOCLNP, syntax.ProtoISO},
 }
 
-// isisTypes are the packet types of a word, in libpcap's order.
+// isisTypes are the packet types of IS-IS for each word, in libpcap's order.
 var isisTypes = map[syntax.Proto][]uint32{
 	syntax.ProtoL1: {ISISL1PSNP, ISISL1CSNP, ISISL1LSP, ISISL1IIH, ISISPTPIIH}, syntax.ProtoL2: {ISISL2PSNP, ISISL2CSNP, ISISL2LSP, ISISL2IIH, ISISPTPIIH},
 	syntax.ProtoIIH: {ISISPTPIIH, ISISL1IIH, ISISL2IIH}, syntax.ProtoLSP: {ISISL1LSP, ISISL2LSP},
@@ -61,7 +61,8 @@ func accessPoint(t syntax.Token, v uint32) {
 	}
 }
 
-// proto tests for a protocol's number inside another protocol. ProtoNone is either version of IP.
+// proto tests for a protocol's number in the header of another protocol. ProtoNone stands for IPv4
+// and IPv6.
 func (g *generator) proto(t syntax.Token, v uint32, in syntax.Proto) *block {
 	switch in {
 	case syntax.ProtoNone:

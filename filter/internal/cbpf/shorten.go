@@ -1,38 +1,38 @@
 package cbpf
 
-// shorten makes edges skip nodes whose tests have a known result for the packets that take the
-// edge. An exit that is never taken gets the target of the other one: the state on it is a
-// contradiction, which could move it endlessly.
+// shorten makes an edge skip a node whose test has one possible result for the packets of the edge.
+// An exit that is never taken gets the target of the other exit: its state is a contradiction, so
+// that two tests could redirect it to and fro without end.
 //
-// The states were computed in the graph as it was before. They stay valid while edges move: a
-// packet takes the same path as before without some of the nodes, whose results are not needed.
+// The states were computed before the first edge moved. They stay valid, because a packet takes the
+// same path as before without some nodes, whose results are not live.
 func (o *optimiser) shorten() {
 	for _, n := range o.order {
-		taken, always := o.values.rangeOf(n.test.a).decides(n.test, &o.values)
+		taken, isKnown := o.values.rangeOf(n.test.a).decides(n.test, &o.values)
 		for exit := range n.edges {
-			if always && exit != taken {
+			if isKnown && exit != taken {
 				continue
 			}
 			e := &n.edges[exit]
 			for e.to != nil && !e.to.returns() {
-				exit, ok := o.decided(e, e.to)
-				if !ok || !o.skips(e, e.to, e.to.to(exit)) {
+				exit, ok := o.knownExit(e, e.to)
+				if !ok || !o.canSkip(e, e.to, e.to.to(exit)) {
 					break
 				}
 				e.to, o.changed = e.to.to(exit), true
 			}
 		}
-		if always && n.to(taken) != n.to(1-taken) {
+		if isKnown && n.to(taken) != n.to(1-taken) {
 			n.edges[1-taken].to, o.changed = n.to(taken), true
 		}
 	}
 }
 
-// skips reports whether packets of an edge may continue at node next without node n before it.
-func (o *optimiser) skips(e *edge, n, next *node) bool {
-	at := e.from.after
+// canSkip reports whether packets of an edge may continue at node next without node n before it.
+func (o *optimiser) canSkip(e *edge, n, next *node) bool {
+	before := e.from.after
 	for a := range atoms {
-		if next.use>>a&1 == 1 && n.written>>a&1 == 1 && at.held[a] != n.after.held[a] {
+		if next.liveIn>>a&1 == 1 && n.written>>a&1 == 1 && before.held[a] != n.after.held[a] {
 			return false
 		}
 	}
@@ -40,16 +40,16 @@ func (o *optimiser) skips(e *edge, n, next *node) bool {
 		return true
 	}
 	for _, l := range n.loads {
-		if !at.reach.covers(l, &o.values) {
+		if !before.reach.covers(l, &o.values) {
 			return false
 		}
 	}
 	return !n.mayDivide
 }
 
-// decided returns the exit of a node that all packets of an edge take. It is false if they do not
-// all take the same one, or if that is not known.
-func (o *optimiser) decided(e *edge, n *node) (exit int, ok bool) {
+// knownExit returns the exit of a node that all packets of an edge take. ok is false if it cannot be
+// proved that they take the same one.
+func (o *optimiser) knownExit(e *edge, n *node) (exit int, ok bool) {
 	if n.to(onTrue) == n.to(onFalse) {
 		return onTrue, true
 	}
@@ -80,7 +80,7 @@ func (v *values) rangeOf(n value) interval {
 	if k, ok := v.isConstant(n); ok {
 		return interval{k, k}
 	}
-	return interval{0, v.about[n].most}
+	return interval{0, v.bounds[n].most}
 }
 
 // narrow makes the interval smaller by the result of a test.

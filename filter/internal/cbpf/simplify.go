@@ -5,13 +5,13 @@ import (
 )
 
 // simplify rewrites the statements of the nodes. It first removes statements that compute a value
-// again which their atom already has. Later code then reads the result of the earlier statement, so
-// it finds anew which results are read, before it removes the statements whose results are not.
+// which their atom already has. Later code then reads the result of an earlier statement, so
+// liveness is computed again, before statements with unread results are removed.
 func (o *optimiser) simplify() {
 	for _, n := range o.order {
 		o.simplifyStatements(n)
 	}
-	o.findUses()
+	o.findLiveness()
 	for _, n := range o.order {
 		if n != o.entry && !n.returns() {
 			o.simplifyJump(n)
@@ -27,7 +27,7 @@ func (o *optimiser) simplifyStatements(n *node) {
 	at := n.before.clone()
 	n.Stmts = slices.DeleteFunc(n.Stmts, func(s *stmt) bool {
 		was, x := at.held[writes(s)], at.held[atomX]
-		e := o.run(s, &at)
+		e := o.apply(s, &at)
 		if e.result == was && !e.mayEnd() {
 			o.changed = true
 			return true
@@ -38,7 +38,7 @@ func (o *optimiser) simplifyStatements(n *node) {
 }
 
 // simplifyStatement replaces a statement by a simpler one, if there is one. x is the value of X
-// before the statement, and after has the values after it.
+// before the statement; after are the values after it.
 func (o *optimiser) simplifyStatement(s *stmt, e effect, x value, after [atoms]value) {
 	simpler := *s
 	class := s.Code & ClassMask
@@ -46,7 +46,7 @@ func (o *optimiser) simplifyStatement(s *stmt, e effect, x value, after [atoms]v
 	operand, known := o.values.isConstant(x)
 	switch {
 	case class == ClassST, class == ClassSTX:
-	case e.mayEnd() && (class == ClassALU || !known): // it must stay, because it may end the filter
+	case e.mayEnd() && (class == ClassALU || !known): // it must stay
 	case constant && writes(s) == atomX:
 		simpler = stmt{Code: LdxImm, K: result}
 	case constant:
@@ -65,17 +65,17 @@ func (o *optimiser) simplifyStatement(s *stmt, e effect, x value, after [atoms]v
 	}
 }
 
-// simplifyJump replaces X by a constant in the comparison of a jump, and makes the calculation
-// before a comparison a part of it: "sub #1; jeq #2" becomes "jeq #3".
+// simplifyJump replaces a constant X in the comparison of a jump, and joins a calculation before it
+// into the comparison: "sub #1; jeq #2" becomes "jeq #3".
 func (o *optimiser) simplifyJump(n *node) {
 	jump := n.Last
 	if k, ok := o.values.isConstant(n.after.held[atomX]); ok && jump.Code&SrcMask == SrcX {
 		jump = stmt{Code: jump.Code &^ SrcMask, K: k}
 	}
-	isNeededLater := n.out>>atomA&1 != 0 // the content of A
-	if at := len(n.Stmts) - 1; at >= 0 && jump.Code == Jeq && !isNeededLater {
+	isLive := n.liveOut>>atomA&1 != 0 // the content of A
+	if at := len(n.Stmts) - 1; at >= 0 && jump.Code == Jeq && !isLive {
 		last := *n.Stmts[at]
-		isPart, swap := true, false
+		isJoined, swap := true, false
 		switch {
 		case last.Code == Sub:
 			jump.K += last.K
@@ -84,9 +84,9 @@ func (o *optimiser) simplifyJump(n *node) {
 		case last.Code == And && jump.K == 0:
 			jump, swap = stmt{Code: Jset, K: last.K}, true
 		default:
-			isPart = false
+			isJoined = false
 		}
-		if isPart {
+		if isJoined {
 			n.Stmts = n.Stmts[:at]
 		}
 		if swap {
@@ -98,23 +98,23 @@ func (o *optimiser) simplifyJump(n *node) {
 	}
 }
 
-// simplifyAddress makes the constant of "add #c; tax; ld [x + k]" a part of the load. An addition
-// is modulo 2^32, and the address of a load is not, so it does so only if their sum is always less.
+// simplifyAddress joins "add #c; tax; ld [x + k]" to "tax; ld [x + k+c]". An addition is modulo 2^32,
+// but the address of a load is not, so the sum must always be less than 2^32.
 func (o *optimiser) simplifyAddress(n *node) {
 	at := n.before.clone()
 	for i, add := range n.Stmts {
 		sum := at.held[atomA]
-		o.run(add, &at)
+		o.apply(add, &at)
 		if i+2 >= len(n.Stmts) || add.Code != Add || n.Stmts[i+1].Code != Tax {
 			continue
 		}
 		load := n.Stmts[i+2]
-		later := n.jumpUses() // the atoms that are used after the load
+		later := n.liveAtJump() // the atoms that are live after the load
 		for _, s := range slices.Backward(n.Stmts[i+3:]) {
-			later = later&^(1<<writes(s)) | uses(s)
+			later = later&^(1<<writes(s)) | reads(s)
 		}
 		if load.Code&ClassMask == ClassLD && load.Code&ModeMask == ModeIND && later>>atomX&1 == 0 &&
-			uint64(o.values.about[sum].most)+uint64(add.K)+uint64(load.K) < 1<<32 {
+			uint64(o.values.bounds[sum].most)+uint64(add.K)+uint64(load.K) < 1<<32 {
 			load.K += add.K
 			n.Stmts = slices.Delete(n.Stmts, i, i+1)
 			o.changed = true
@@ -123,22 +123,22 @@ func (o *optimiser) simplifyAddress(n *node) {
 	}
 }
 
-// removeUnused removes statements whose results are never read, unless they may end the filter.
+// removeUnused removes statements with unread results, unless they may end the filter.
 func (o *optimiser) removeUnused(n *node) {
 	at := n.before.clone()
 	mayEnd := make([]bool, len(n.Stmts))
 	for i, s := range n.Stmts {
-		e := o.run(s, &at)
+		e := o.apply(s, &at)
 		mayEnd[i] = e.mayEnd()
 	}
-	needed := n.jumpUses()
+	live := n.liveAtJump()
 	var kept []*stmt // the last one first
 	for i, s := range slices.Backward(n.Stmts) {
-		if needed>>writes(s)&1 == 0 && !mayEnd[i] {
+		if live>>writes(s)&1 == 0 && !mayEnd[i] {
 			o.changed = true
 			continue
 		}
-		needed = needed&^(1<<writes(s)) | uses(s)
+		live = live&^(1<<writes(s)) | reads(s)
 		kept = append(kept, s)
 	}
 	slices.Reverse(kept)

@@ -16,17 +16,18 @@ var (
 	vxlan  = tunnel{port: VXLANPort, flags: 0x08, mask: 0xff}
 )
 
-// absent is the position of the header of a tunnel that a packet does not have: later tests inside
-// the tunnel find no bytes there.
+// absent is the position of a tunnel's header in packets that do not have the tunnel. It is beyond
+// the end of every packet, so later tests inside the tunnel fail.
 const absent = 1 << 31
 
-// tunnelSlot reserves a scratch word for a position, which is absent unless a test stores one. No
-// calculation uses that word.
-func (g *generator) tunnelSlot(t syntax.Token) int {
-	for slot := ScratchWords - 1; slot >= 0; slot-- {
+// tunnelSlot reserves a scratch word for a position, for the whole program. It is absent until a test
+// stores one.
+func (g *generator) tunnelSlot(t syntax.Token) uint32 {
+	for i := range uint32(ScratchWords) {
+		slot := ScratchWords - 1 - i
 		if !g.touched[slot] {
-			g.used[slot], g.touched[slot] = true, true
-			g.begin = append(g.begin, op(LdImm, absent), op(St, uint32(slot)))
+			g.reserve(slot)
+			g.begin = append(g.begin, op(LdImm, absent), op(St, slot))
 			return slot
 		}
 	}
@@ -34,25 +35,25 @@ func (g *generator) tunnelSlot(t syntax.Token) int {
 	return 0
 }
 
-// into tests for a tunnel over IPv4 and IPv6, and returns the position of its header.
-func (g *generator) into(u tunnel, s *syntax.Special) (*block, offset) {
+// tunnelHeader tests for a tunnel over IPv4 and IPv6, and returns the position of its header.
+func (g *generator) tunnelHeader(u tunnel, s *syntax.Special) (*block, offset) {
 	at := offset{constant: g.payload.constant + g.toNetwork + 8, variable: true, slot: g.tunnelSlot(s.At)}
-	v4 := g.carries(u, s, EtherIP, fromIPv4Body)
-	v4 = and(v4, always(true, append(g.ipv4Length(), op(Stx, uint32(at.slot)))...))
-	v6 := g.carries(u, s, EtherIP6, fromIPv6Body)
-	v6 = and(v6, always(true, append(g.ipv6Length(), op(Stx, uint32(at.slot)))...))
+	v4 := g.isTunnel(u, s, EtherIP, fromIPv4Body)
+	v4 = and(v4, always(true, append(g.ipv4Length(), op(Stx, at.slot))...))
+	v6 := g.isTunnel(u, s, EtherIP6, fromIPv6Body)
+	v6 = and(v6, always(true, append(g.ipv6Length(), op(Stx, at.slot))...))
 	return or(v4, v6), at
 }
 
-// carries tests for a tunnel's port, flags and number over one version of IP.
-func (g *generator) carries(u tunnel, s *syntax.Special, typ uint32, body from) *block {
+// isTunnel tests for a tunnel's port, flags and number over one version of IP.
+func (g *generator) isTunnel(u tunnel, s *syntax.Special, typ uint32, body from) *block {
 	to := func(port uint32) *block {
 		p := syntax.Primitive{At: s.At, Qual: syntax.Qualifier{Type: syntax.AddrPort, Dir: syntax.DirDst}, Meaning: syntax.Meaning{Ports: [2]uint32{port, port}}}
 		return g.portsAfterIP(&p, typ, IPUDP)
 	}
 	b := to(u.port)
-	if u == vxlan && g.vxlanPort != 0 {
-		b = or(b, to(g.vxlanPort))
+	if u == vxlan && g.VXLANPort != 0 {
+		b = or(b, to(g.VXLANPort))
 	}
 	b = and(g.linkIs(s.At, typ), b)
 	b = and(b, g.masked(field{body, 8}, SizeB, u.flags, u.mask))
@@ -63,33 +64,34 @@ func (g *generator) carries(u tunnel, s *syntax.Special, typ uint32, body from) 
 	return b
 }
 
-// inside moves later tests into a frame that a tunnel carries.
-func (g *generator) inside(header, typ, payload offset) {
+// enterFrame moves later tests into a frame that a tunnel carries.
+func (g *generator) enterFrame(header, typ, payload offset) {
 	g.link, g.linkhdr, g.linktype, g.payload = linkEthernet, header, typ, payload
 	g.toNetwork, g.toNetworkNoSNAP, g.labels, g.carried = 0, snapLength, 0, false
 }
 
 // vxlan tests for VXLAN, whose header of 8 bytes carries Ethernet.
 func (g *generator) vxlan(s *syntax.Special) *block {
-	b, at := g.into(vxlan, s)
-	g.inside(at.plus(8), at.plus(8+12), at.plus(8+14))
+	b, at := g.tunnelHeader(vxlan, s)
+	g.enterFrame(at.plus(8), at.plus(8+12), at.plus(8+14))
 	g.mayLackEthernet = false
 	return b
 }
 
 // geneve tests for Geneve, whose header has a variable length, and carries Ethernet or another
-// protocol. If it is another one, the Geneve header serves as the link header, because its field
-// for the protocol is the type; the link header and the payload then have the same position.
+// protocol. For another protocol, the type is that of the Geneve header, and the link header is
+// empty: its position is the same as that of the payload.
 func (g *generator) geneve(s *syntax.Special) *block {
-	b, at := g.into(geneve, s)
-	header, typ, payload := offset{variable: true, slot: g.tunnelSlot(s.At)}, offset{variable: true, slot: g.tunnelSlot(s.At)}, offset{variable: true, slot: g.tunnelSlot(s.At)}
-	positions := append(g.base(&at), op(Txa, 0), op(Add, at.constant+2), op(St, uint32(typ.slot)),
+	b, at := g.tunnelHeader(geneve, s)
+	newOffset := func() offset { return offset{variable: true, slot: g.tunnelSlot(s.At)} }
+	header, typ, payload := newOffset(), newOffset(), newOffset()
+	positions := append(at.intoX(), op(Txa, 0), op(Add, at.constant+2), op(St, typ.slot),
 		op(LdInd|SizeB, at.constant), op(And, 0x3f), op(Lsh, 2), op(AddX, 0), op(Add, at.constant+8),
-		op(St, uint32(header.slot)), op(St, uint32(payload.slot)), op(LdInd|SizeH, at.constant+2))
+		op(St, header.slot), op(St, payload.slot), op(LdInd|SizeH, at.constant+2))
 	isEthernet := newBlock(Jeq, EtherTEB, positions...)
-	ethernet := always(true, op(LdMem, uint32(header.slot)), op(Add, 12), op(St, uint32(typ.slot)),
-		op(Add, 2), op(St, uint32(payload.slot)))
-	g.inside(header, typ, payload)
+	ethernet := always(true, op(LdMem, header.slot), op(Add, 12), op(St, typ.slot),
+		op(Add, 2), op(St, payload.slot))
+	g.enterFrame(header, typ, payload)
 	g.mayLackEthernet = true
 	return and(b, or(and(isEthernet, ethernet), always(true)))
 }

@@ -5,18 +5,18 @@ import (
 	"math"
 )
 
-// A value is a number for the content of an atom. Equal numbers mean equal contents, for every
-// packet; different numbers may also mean equal contents.
+// A value is a number for the content of an atom (value numbering). Equal numbers mean equal
+// contents, for every packet; different numbers may also mean equal contents.
 type value int
 
 // values assigns the numbers.
 type values struct {
 	numbers map[expression]value
-	about   []aboutValue
+	bounds  []bounds
 }
 
-// expression is the origin of a value: an opcode with other values or constants, the packet, or a
-// node at which paths with different values meet.
+// expression is how a value is computed: by an opcode with other values or constants, or as one of
+// several values, by the path that a packet has taken to a node.
 type expression struct {
 	code int
 	x, y value
@@ -24,43 +24,43 @@ type expression struct {
 }
 
 const (
-	codeMeet = -1 - iota // of atom k, at node x
+	codeMeet = -1 - iota // the content of atom k at the beginning of node x
 	codeConstant
 )
 
-// aboutValue has the known bounds of a value.
-type aboutValue struct {
+// bounds are what the optimiser has found out about the size of a value.
+type bounds struct {
 	most     uint32 // upper bound
 	constant bool   // it always equals most
 }
 
 func (v *values) reset() {
 	v.numbers = map[expression]value{}
-	v.about = v.about[:0]
+	v.bounds = v.bounds[:0]
 }
 
-func (v *values) of(e expression, most uint32) value {
+func (v *values) numberOf(e expression, most uint32) value {
 	n, ok := v.numbers[e]
 	if !ok {
-		n = value(len(v.about))
+		n = value(len(v.bounds))
 		v.numbers[e] = n
-		v.about = append(v.about, aboutValue{most, e.code == codeConstant})
+		v.bounds = append(v.bounds, bounds{most, e.code == codeConstant})
 	}
 	return n
 }
 
 func (v *values) constant(k uint32) value {
-	return v.of(expression{code: codeConstant, k: uint64(k)}, k)
+	return v.numberOf(expression{code: codeConstant, k: uint64(k)}, k)
 }
 
 func (v *values) isConstant(n value) (k uint32, ok bool) {
-	return v.about[n].most, v.about[n].constant
+	return v.bounds[n].most, v.bounds[n].constant
 }
 
 // calculation returns the value of an opcode that calculates with a and b.
 func (v *values) calculation(code int, a, b value) value {
 	code &= OpMask
-	x, y := v.about[a], v.about[b]
+	x, y := v.bounds[a], v.bounds[b]
 	if x.constant && y.constant {
 		if r, ok := Calculate(code, x.most, y.most); ok {
 			return v.constant(r)
@@ -74,7 +74,7 @@ func (v *values) calculation(code int, a, b value) value {
 		if code == OpAdd && uint64(x.most)+uint64(y.most) < 1<<32 {
 			most = x.most + y.most
 		}
-		return v.of(expression{code: ClassALU | code, x: a, y: b}, most)
+		return v.numberOf(expression{code: ClassALU | code, x: a, y: b}, most)
 	}
 	k := y.most
 	switch {
@@ -100,7 +100,7 @@ func (v *values) calculation(code int, a, b value) value {
 	case code == OpMod && k != 0:
 		most = min(x.most, k-1)
 	}
-	return v.of(expression{code: ClassALU | code, x: a, y: b}, most)
+	return v.numberOf(expression{code: ClassALU | code, x: a, y: b}, most)
 }
 
 // commutes reports whether the operands may change places.
@@ -119,7 +119,7 @@ type load struct {
 	size uint64
 }
 
-// load returns the value of a load, and the bytes that it needs. x is the value of X.
+// load returns the value and the bytes of a load. x is the value of X.
 func (v *values) load(s *stmt, x value) (value, load) {
 	l := load{base: v.constant(0), k: uint64(s.K), size: uint64(LoadSize(uint16(s.Code)))}
 	most := uint32(1<<(8*l.size) - 1)
@@ -137,7 +137,7 @@ func (v *values) load(s *stmt, x value) (value, load) {
 		}
 	}
 	code := s.Code & (SetMask | SizeMask | ClassMask)
-	return v.of(expression{code: code | ModeABS, x: l.base, k: l.k}, most), l
+	return v.numberOf(expression{code: code | ModeABS, x: l.base, k: l.k}, most), l
 }
 
 // state is the result of the analysis at a point of the program.
@@ -148,14 +148,14 @@ type state struct {
 
 func (s state) clone() state { return state{s.held, maps.Clone(s.reach)} }
 
-// reach is the known minimum of the packet's length, from each base that was loaded from. The first
-// base is the start of the packet.
+// reach is a lower bound of the number of bytes that the packet has behind each base of a load. The
+// first base is the start of the packet, the constant 0.
 type reach map[value]uint64
 
 // covers reports whether the packet has the bytes of a load.
 func (r reach) covers(l load, v *values) bool {
 	end := l.k + l.size
-	return end <= r[l.base] || end+uint64(v.about[l.base].most) <= r[v.constant(0)]
+	return end <= r[l.base] || end+uint64(v.bounds[l.base].most) <= r[v.constant(0)]
 }
 
 // extend records that a load has found its bytes.
@@ -165,7 +165,7 @@ func (r reach) extend(l load, v *values) {
 	r[start] = max(r[start], l.k+l.size) // a base is not negative
 }
 
-// meet keeps the smaller of the two lengths from each base, which holds in both cases.
+// meet keeps the smaller of the two lengths behind each base, which holds on both paths.
 func (r reach) meet(s reach) {
 	for base := range r {
 		if r[base] = min(r[base], s[base]); r[base] == 0 {
@@ -182,7 +182,7 @@ func (o *optimiser) findValues() {
 		s := n.before.clone()
 		n.loads, n.mayDivide = n.loads[:0], false
 		for _, stmt := range n.Stmts {
-			e := o.run(stmt, &s)
+			e := o.apply(stmt, &s)
 			if e.load.size > 0 {
 				n.loads = append(n.loads, e.load)
 			}
@@ -196,12 +196,12 @@ func (o *optimiser) findValues() {
 	}
 }
 
-// meeting returns the state that holds on all edges to a node.
+// meeting returns the state that all edges to a node have in common.
 func (o *optimiser) meeting(n *node) state {
 	if len(n.in) == 0 {
 		s := state{reach: reach{}}
 		for a := range s.held {
-			s.held[a] = o.values.of(expression{code: codeMeet, k: uint64(a)}, math.MaxUint32)
+			s.held[a] = o.values.numberOf(expression{code: codeMeet, k: uint64(a)}, math.MaxUint32)
 		}
 		return s
 	}
@@ -210,7 +210,7 @@ func (o *optimiser) meeting(n *node) state {
 		s.reach.meet(e.from.after.reach)
 		for a, held := range e.from.after.held {
 			if s.held[a] != held {
-				s.held[a] = o.values.of(expression{code: codeMeet, x: value(n.index), k: uint64(a)}, math.MaxUint32)
+				s.held[a] = o.values.numberOf(expression{code: codeMeet, x: value(n.index), k: uint64(a)}, math.MaxUint32)
 			}
 		}
 	}
@@ -221,15 +221,15 @@ func (o *optimiser) meeting(n *node) state {
 type effect struct {
 	result  value
 	load    load // size is 0 if the statement is no load
-	short   bool // the packet may not have the bytes of the load
-	divides bool // perhaps by 0
+	short   bool // the packet may lack the bytes of the load
+	divides bool // it may divide by 0
 }
 
 // mayEnd reports whether the statement ends the filter for some packets.
 func (e effect) mayEnd() bool { return e.short || e.divides }
 
-// run applies a statement to a state.
-func (o *optimiser) run(s *stmt, at *state) (e effect) {
+// apply applies a statement to a state.
+func (o *optimiser) apply(s *stmt, at *state) (e effect) {
 	v := &o.values
 	a, x := at.held[atomA], at.held[atomX]
 	operand := x
@@ -255,7 +255,7 @@ func (o *optimiser) run(s *stmt, at *state) (e effect) {
 	case mode == ModeIMM:
 		e.result = v.constant(s.K)
 	case mode == ModeLEN:
-		e.result = v.of(expression{code: LdLen}, math.MaxUint32)
+		e.result = v.numberOf(expression{code: LdLen}, math.MaxUint32)
 	case mode == ModeMEM:
 		e.result = at.held[s.K]
 	default:

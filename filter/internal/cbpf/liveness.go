@@ -4,45 +4,46 @@ import (
 	"slices"
 )
 
-// An atom is a location that an instruction can read or write: M[0..15], A and X.
+// An atom is a location that an instruction can read or write: M[0..15], which are the atoms 0 to
+// 15, A and X.
 const (
 	atomA = ScratchWords
 	atomX = ScratchWords + 1
 	atoms = ScratchWords + 2 // the number of atoms
 )
 
-// findUses finds, for every node, the atoms that it and its successors need.
-func (o *optimiser) findUses() {
+// findLiveness computes the sets of atoms of every node, from the last node to the first.
+func (o *optimiser) findLiveness() {
 	for _, n := range slices.Backward(o.order) {
-		n.out = 0
+		n.liveOut = 0
 		for exit := range n.edges {
 			if to := n.to(exit); to != nil {
-				n.out |= to.use
+				n.liveOut |= to.liveIn
 			}
 		}
 		n.written, n.read = 0, 0
 		for _, s := range n.Stmts {
-			n.read |= uses(s) &^ n.written
+			n.read |= reads(s) &^ n.written
 			n.written |= 1 << writes(s)
 		}
-		n.read |= uses(&n.Last) &^ n.written
-		n.use = n.jumpUses()
+		n.read |= reads(&n.Last) &^ n.written
+		n.liveIn = n.liveAtJump()
 		for _, s := range slices.Backward(n.Stmts) {
-			n.use = n.use&^(1<<writes(s)) | uses(s)
+			n.liveIn = n.liveIn&^(1<<writes(s)) | reads(s)
 		}
 	}
 }
 
-// jumpUses returns the atoms that are needed after the node's statements.
-func (n *node) jumpUses() uint32 {
+// liveAtJump returns the atoms that are live after the node's statements.
+func (n *node) liveAtJump() uint32 {
 	if n.to(onTrue) == n.to(onFalse) { // a return's are both nil
-		return n.out
+		return n.liveOut
 	}
-	return n.out | uses(&n.Last)
+	return n.liveOut | reads(&n.Last)
 }
 
-// uses returns the atoms that an instruction reads.
-func uses(s *stmt) uint32 {
+// reads returns the atoms that an instruction reads.
+func reads(s *stmt) uint32 {
 	switch s.Code & ClassMask {
 	case ClassRET:
 		return 0
