@@ -99,7 +99,7 @@ type Relation struct {
 type Special struct {
 	At    Token
 	Proto Proto  // of broadcast and multicast
-	Has   bool   // Arg is given
+	Has   bool   // the expression has Arg
 	Arg   uint32 // VLAN id, length, offset
 	Op    uint32 // of byte
 	Value uint32 // of byte
