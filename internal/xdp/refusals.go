@@ -8,59 +8,59 @@ import (
 )
 
 const (
-	// longestPause is the time after which an interface that was refused is tried again. It is
-	// tried earlier if its state changes: see stateOf.
+	// longestPause is the maximum retry interval of an interface. A change of its state ends the
+	// pause: see stateOf.
 	longestPause = time.Minute
-	// firstPause is the pause where another program was in the way, which may go at any time. The
-	// pause doubles each time.
+	// firstPause is the first retry interval if another program was in the way, which may end at any
+	// time. The interval doubles with each try.
 	firstPause = 500 * time.Millisecond
-	// clearedAfter is how long a driver's refusal spares the captures above the interface. After it
-	// one try detaches them again, because stateOf may miss why the driver would accept now.
+	// clearedAfter is the retry interval for a try that detaches the programs above the interface,
+	// after the driver's refusal: stateOf may miss a change that makes the driver accept.
 	clearedAfter = time.Hour
 )
 
-// Refusals are the interfaces that took no program, by their indices.
+// Refusals are the interfaces to which no program could be attached, by their indices.
 type Refusals map[int]refusal
 
-// A refusal is why an interface took no program.
+// A refusal is a failed attempt to attach to an interface.
 type refusal struct {
-	state string // of the interface, as stateOf has it
+	state string // of the interface: see stateOf
 	why   error
 	pause time.Duration // from at to the next attempt
 	at    time.Time     // of the last attempt
-	tried time.Time     // of the last attempt that ByDriver did not end
+	tried time.Time     // of the last attempt at the driver, which ByDriver did not prevent
 }
 
-// stateOf has the properties whose change may help an interface that could not be captured before.
+// stateOf returns the properties of an interface whose change may make another attempt succeed.
 func stateOf(ifi Interface) string {
 	return fmt.Sprint(ifi.Name, ifi.MTU, ifi.Mode, ifi.Programs)
 }
 
-// of returns why an interface could not be captured, if its state is still the same.
-func (r Refusals) of(ifi Interface) (before refusal, stands bool) {
+// last returns the interface's last refusal; stands is false if its state has changed since.
+func (r Refusals) last(ifi Interface) (before refusal, stands bool) {
 	before = r[ifi.Index]
 	return before, before.why != nil && before.state == stateOf(ifi)
 }
 
 // Stand reports whether it is too early to try an interface again.
 func (r Refusals) Stand(ifi Interface) bool {
-	before, stands := r.of(ifi)
+	before, stands := r.last(ifi)
 	return stands && time.Since(before.at) < before.pause
 }
 
-// ByDriver returns the driver's refusal if it is recent: then programs above the interface need not
-// be detached to try again; nil = there is none.
+// ByDriver returns the driver's refusal if it is recent; nil = there is none. Then the caller need not
+// detach programs above the interface for another try.
 func (r Refusals) ByDriver(ifi Interface) error {
-	before, stands := r.of(ifi)
+	before, stands := r.last(ifi)
 	if !stands || !errors.Is(before.why, ErrNoNative) || time.Since(before.tried) >= clearedAfter {
 		return nil
 	}
 	return before.why
 }
 
-// Add notes why an interface could not be captured, and reports whether that is a new reason.
+// Add records why an attempt failed, and reports whether that is a new reason.
 func (r Refusals) Add(ifi Interface, why error) (isNew bool) {
-	before, stands := r.of(ifi)
+	before, stands := r.last(ifi)
 	now := refusal{state: stateOf(ifi), why: why, pause: longestPause, tried: time.Now(), at: time.Now()}
 	if errors.Is(why, ErrBusy) || errors.Is(why, ErrBelow) {
 		now.pause = firstPause
@@ -76,7 +76,7 @@ func (r Refusals) Add(ifi Interface, why error) (isNew bool) {
 	return isNew
 }
 
-// Keep forgets all interfaces except the present ones.
+// Keep removes all interfaces except the present ones.
 func (r Refusals) Keep(there map[int]bool) {
 	maps.DeleteFunc(r, func(index int, _ refusal) bool { return !there[index] })
 }
