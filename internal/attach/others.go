@@ -16,9 +16,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Refusals reports when the kernel refuses to attach an XDP program of another process because one
-// is attached already, in the network namespace of the thread that opened it. Next belongs to one
-// goroutine; Close ends it.
+// Refusals reports failed attempts of other processes to attach an XDP program where one is attached
+// already, in the network namespace of the thread that opened it. Next belongs to one goroutine;
+// Close ends it.
 type Refusals struct {
 	reader   *ringbuf.Reader
 	links    []link.Link
@@ -26,14 +26,14 @@ type Refusals struct {
 	ring     *ebpf.Map
 }
 
-// A Refusal is an attempt of another process that was refused.
+// A Refusal is a failed attempt.
 type Refusal struct {
 	Thread string // the name of the thread that tried to attach
 	Index  int    // of the interface; 0 = unknown
 }
 
-// OpenRefusals begins to watch. Which interface a refusal is about is only known if the kernel
-// permits fentry programs.
+// OpenRefusals begins to watch. Refusals have the index of the interface only if the kernel permits
+// fentry programs.
 func OpenRefusals() (*Refusals, error) {
 	const tried = "watch which XDP programs of others the kernel refuses"
 	here, err := xdp.Traced(xdp.Interface{})
@@ -84,8 +84,8 @@ func (r *Refusals) open(spec *ebpf.CollectionSpec) error {
 	return err
 }
 
-// trace attaches either both tracers or neither: with one of them, an attempt in the other way
-// could be taken for an earlier one.
+// trace attaches either both tracers or neither. With one tracer, an attempt by the other function
+// could be confused with an earlier one.
 func (r *Refusals) trace(tracers ...*ebpf.Program) {
 	for _, p := range tracers {
 		l, err := link.AttachTracing(link.TracingOptions{Program: p})

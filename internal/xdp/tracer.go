@@ -22,7 +22,7 @@ func AttachTracer(prog *ebpf.Program) (link.Link, error) {
 type TracingError struct {
 	Reason  string
 	Remedy  string  // "" = there is no remedy on this kernel
-	Program Program // the program that cannot be traced; zero = unknown
+	Program Program // the program that cannot be traced; zero = support.ExplainTracer did not set it
 	Kind    error   // the kind of error for errors.Is; nil = none
 	Err     error   // the kernel's error; nil = the kernel was not called
 }
