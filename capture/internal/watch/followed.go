@@ -33,8 +33,8 @@ type Followed struct {
 
 	finder  *xdp.Discovery // nil = no interface comes or goes
 	all     []*captured
-	Refused xdp.Refusals // the interfaces that could not be captured, and why
-	yielded *yielded     // nil unless the session gives way
+	Refused xdp.Retries // the interfaces that could not be captured, and why
+	yielded *yielded    // nil unless the session gives way
 }
 
 // captured is an interface that the session captures, or has captured until it went.
@@ -53,7 +53,7 @@ func OpenFollowed(f Followed, comes, givesWay bool) (*Followed, error) {
 	if err := f.Options.Compile(new(probe.Point)); err != nil {
 		return nil, err
 	}
-	f.Refused = make(xdp.Refusals)
+	f.Refused = make(xdp.Retries)
 	if !comes {
 		return &f, nil
 	}
@@ -169,7 +169,7 @@ func (f *Followed) follow(all bool) {
 // why the interface cannot be captured, but not if the interface has gone already, because the user
 // did not name it.
 func (f *Followed) StartLate(ifi xdp.Interface) {
-	if f.Refused.Stand(ifi) {
+	if f.Refused.TooEarly(ifi) {
 		return
 	}
 	if err := f.start(ifi); err != nil {

@@ -14,12 +14,12 @@ import (
 type Discovery struct {
 	list    func() ([]xdp.Interface, error)
 	wants   func(*xdp.Interface) bool
-	refused xdp.Refusals
+	refused xdp.Retries
 }
 
 // NewDiscovery finds the interfaces that are wanted.
 func NewDiscovery(wants func(*xdp.Interface) bool) *Discovery {
-	return &Discovery{xdp.Interfaces, wants, make(xdp.Refusals)}
+	return &Discovery{xdp.Interfaces, wants, make(xdp.Retries)}
 }
 
 // Present are all interfaces of a moment, wanted or not.
@@ -36,7 +36,7 @@ func (p Present) Have(index int, name string) bool {
 // Try opens the counters of an interface if it is wanted, unless it was refused a short time ago.
 // It returns a new refusal as text.
 func (d *Discovery) Try(ifi *xdp.Interface, open func() error) (refusal string) {
-	if !d.wants(ifi) || d.refused.Stand(*ifi) {
+	if !d.wants(ifi) || d.refused.TooEarly(*ifi) {
 		return ""
 	}
 	err := open()

@@ -15,15 +15,16 @@ const (
 	// time. The interval doubles with each try.
 	firstPause = 500 * time.Millisecond
 	// clearedAfter is the retry interval for a try that detaches the programs above the interface,
-	// after the driver's refusal: stateOf may miss a change that makes the driver accept.
+	// after a refusal of the driver: stateOf may miss a change that makes the driver accept.
 	clearedAfter = time.Hour
 )
 
-// Refusals are the interfaces to which no program could be attached, by their indices.
-type Refusals map[int]refusal
+// Retries has the interfaces to which no program could be attached, by their indices, and when another
+// attempt is due.
+type Retries map[int]failure
 
-// A refusal is a failed attempt to attach to an interface.
-type refusal struct {
+// A failure is a failed attempt to attach to an interface.
+type failure struct {
 	state string // of the interface: see stateOf
 	why   error
 	pause time.Duration // from at to the next attempt
@@ -36,21 +37,21 @@ func stateOf(ifi Interface) string {
 	return fmt.Sprint(ifi.Name, ifi.MTU, ifi.Mode, ifi.Programs)
 }
 
-// last returns the interface's last refusal; stands is false if its state has changed since.
-func (r Refusals) last(ifi Interface) (before refusal, stands bool) {
+// last returns the interface's last failure; stands is false if its state has changed since.
+func (r Retries) last(ifi Interface) (before failure, stands bool) {
 	before = r[ifi.Index]
 	return before, before.why != nil && before.state == stateOf(ifi)
 }
 
-// Stand reports whether it is too early to try an interface again.
-func (r Refusals) Stand(ifi Interface) bool {
+// TooEarly reports whether it is too early to try an interface again.
+func (r Retries) TooEarly(ifi Interface) bool {
 	before, stands := r.last(ifi)
 	return stands && time.Since(before.at) < before.pause
 }
 
 // ByDriver returns the driver's refusal if it is recent; nil = there is none. Then the caller need not
 // detach programs above the interface for another try.
-func (r Refusals) ByDriver(ifi Interface) error {
+func (r Retries) ByDriver(ifi Interface) error {
 	before, stands := r.last(ifi)
 	if !stands || !errors.Is(before.why, ErrNoNative) || time.Since(before.tried) >= clearedAfter {
 		return nil
@@ -59,9 +60,9 @@ func (r Refusals) ByDriver(ifi Interface) error {
 }
 
 // Add records why an attempt failed, and reports whether that is a new reason.
-func (r Refusals) Add(ifi Interface, why error) (isNew bool) {
+func (r Retries) Add(ifi Interface, why error) (isNew bool) {
 	before, stands := r.last(ifi)
-	now := refusal{state: stateOf(ifi), why: why, pause: longestPause, tried: time.Now(), at: time.Now()}
+	now := failure{state: stateOf(ifi), why: why, pause: longestPause, tried: time.Now(), at: time.Now()}
 	if errors.Is(why, ErrBusy) || errors.Is(why, ErrBelow) {
 		now.pause = firstPause
 		if stands {
@@ -77,12 +78,12 @@ func (r Refusals) Add(ifi Interface, why error) (isNew bool) {
 }
 
 // Keep removes all interfaces except the present ones.
-func (r Refusals) Keep(there map[int]bool) {
-	maps.DeleteFunc(r, func(index int, _ refusal) bool { return !there[index] })
+func (r Retries) Keep(there map[int]bool) {
+	maps.DeleteFunc(r, func(index int, _ failure) bool { return !there[index] })
 }
 
 // Age makes the refusals older, for tests.
-func (r Refusals) Age(by time.Duration) {
+func (r Retries) Age(by time.Duration) {
 	for index, before := range r {
 		before.at, before.tried = before.at.Add(-by), before.tried.Add(-by)
 		r[index] = before
