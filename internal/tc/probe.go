@@ -46,14 +46,14 @@ func kernelRelease() (string, error) {
 	return unix.ByteSliceToString(name.Release[:]), nil
 }
 
-// hasModule reports whether the kernel has a module: loaded, built in, or one that it can load on
-// demand. If the lists of modules cannot be read, it returns true.
+// hasModule reports whether a module is loaded, built in, or available. If the lists of modules cannot
+// be read, it returns true.
 func hasModule(root, release, name string) bool {
 	if _, err := os.Stat(filepath.Join(root, "sys/module", name)); err == nil {
 		return true
 	}
 	file := regexp.MustCompile(`(?m)/` + name + `\.ko(\.\w+)?(:|$)`)
-	lists := 0
+	lists := 0 // that could be read
 	for _, list := range []string{"modules.builtin", "modules.dep"} {
 		text, err := os.ReadFile(filepath.Join(root, "lib/modules", release, list))
 		if err != nil {
@@ -67,8 +67,8 @@ func hasModule(root, release, name string) bool {
 	return lists == 0
 }
 
-// CheckQdisc returns an error if an interface has no room for the qdisc clsact, which kernels
-// without tcx need.
+// CheckQdisc returns an error if another qdisc is in the place of clsact, which kernels without tcx
+// need.
 func CheckQdisc(ifindex int) error {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
