@@ -23,7 +23,7 @@ func (g Grammar) Carriers(l headers.Link, n int) [][]byte {
 		switch {
 		case g.IntN(3) == 0:
 			frames[i] = f[:g.IntN(len(f)+1)]
-		case g.IntN(8) == 0 && len(f) > 14: // a header that means something else
+		case g.IntN(8) == 0 && len(f) > 14: // one byte of a header has another value
 			frames[i] = slices.Clone(f)
 			frames[i][14+g.IntN(len(f)-14)] = byte(g.IntN(256))
 		}
@@ -33,7 +33,7 @@ func (g Grammar) Carriers(l headers.Link, n int) [][]byte {
 
 // A layer is a packet without its link header.
 type layer struct {
-	typ  uint16
+	typ  uint16 // its EtherType, or the length of an 802.2 frame
 	data []byte
 }
 
@@ -50,8 +50,7 @@ func (g Grammar) leaf() layer {
 		return layer{cbpf.EtherIP6, IPv6Header([]byte{6, 17}[g.IntN(2)], g.ipv6(), g.ipv6(), payload)}
 	}
 	all := networkLayers()
-	l := all[slices.Sorted(maps.Keys(all))[g.IntN(len(all))]]
-	return layer{l.typ, l.data}
+	return all[slices.Sorted(maps.Keys(all))[g.IntN(len(all))]]
 }
 
 // wrap puts a header around a packet that can carry it.

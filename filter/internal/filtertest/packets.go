@@ -70,15 +70,8 @@ func arpPacket(src, dst string) []byte {
 		netip.MustParseAddr(dst).AsSlice())
 }
 
-// networkLayers are packets above the link layer, with their frame types.
-func networkLayers() map[string]struct {
-	typ  uint16
-	data []byte
-} {
-	type layer = struct {
-		typ  uint16
-		data []byte
-	}
+// networkLayers returns packets above the link layer, by names for a fixed order.
+func networkLayers() map[string]layer {
 	v4 := func(proto byte, frag uint16, options int, payload []byte) layer {
 		return layer{cbpf.EtherIP, IPv4Header(proto, "1.2.3.4", "10.0.0.1", frag, options, payload)}
 	}
