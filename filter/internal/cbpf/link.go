@@ -9,7 +9,7 @@ import (
 
 // pppTypes are PPP's numbers for some Ethernet types and access points (RFC 1661 and later).
 // Other numbers stay unchanged, as in libpcap.
-var pppTypes = map[uint32]uint32{EtherIP: 0x21, EtherIP6: 0x57, EtherDECNET: 0x27, EtherATALK: 0x29, EtherNS: 0x25,
+var pppTypes = map[uint32]uint32{EtherIP: PPPIP, EtherIP6: PPPIP6, EtherDECNET: 0x27, EtherATALK: 0x29, EtherNS: 0x25,
 	SAPISO: 0x23, SAPSTP: 0x31, SAPIPX: 0x2b}
 
 // linkIs tests for a protocol directly after the link header.
