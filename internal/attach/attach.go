@@ -141,7 +141,7 @@ func Trace(ifi xdp.Interface, target xdp.Target, tracers ...*ebpf.Program) (*Att
 	})
 }
 
-// attachTracers attaches tracers, and returns what has been attached even after an error.
+// attachTracers attaches tracers. After an error, links has those that were attached before.
 func attachTracers(target xdp.Target, tracers []*ebpf.Program) (links []io.Closer, err error) {
 	for _, p := range tracers {
 		l, err := xdp.AttachTracer(p)

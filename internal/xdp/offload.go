@@ -106,8 +106,8 @@ func (ifi *Interface) FiltersVLANs() *bool {
 	return &on
 }
 
-// A Joining is a set of joining features that were on before a program was attached, to switch on
-// again those that attaching has switched off. Any thread may call its methods.
+// A Joining is the joining features that were on before a program was attached. Close switches them on
+// again. Any thread may call its methods.
 type Joining struct {
 	socket  ethtool         // in the interface's network namespace
 	devices []joiningDevice // the interface, and those below it

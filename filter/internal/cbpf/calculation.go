@@ -119,62 +119,58 @@ func (g *generator) operation(o *syntax.Operation) *calculation {
 // indexed loads bytes at a computed offset: proto[offset:size]. An offset may be negative:
 // positions are calculated with 32 bits.
 func (g *generator) indexed(l *syntax.Load) *calculation {
-	size := SizeB
-	switch l.Bytes {
-	case 1:
-	case 2:
-		size = SizeH
-	case 4:
-		size = SizeW
-	default:
+	size, ok := map[uint32]int{1: SizeB, 2: SizeH, 4: SizeW}[l.Bytes]
+	if !ok {
 		l.Size.Fail("write 1, 2 or 4", "cannot load this many bytes at once")
 	}
-	at := &calculation{}
+	c := &calculation{}
 	k, fixed := constant(l.Offset)
 	if !fixed {
-		at = g.calculate(l.Offset)
-		g.free(at.slot)
+		c = g.calculate(l.Offset)
+		g.free(c.slot)
 	}
-	base := g.position(fromNetwork)
+	base := g.offsetOf(fromNetwork)
 	start := base.intoX()
 	switch l.Proto {
 	case syntax.ProtoLink:
-		base = g.position(fromLink)
+		base = g.offsetOf(fromLink)
 		start = base.intoX()
 		if g.carried {
-			at.require(g.levelHasEthernet())
+			c.require(g.levelHasEthernet())
 		}
-	case syntax.ProtoIP, syntax.ProtoARP, syntax.ProtoRARP, syntax.ProtoATALK, syntax.ProtoDECNET, syntax.ProtoSCA, syntax.ProtoLAT, syntax.ProtoMOPRC, syntax.ProtoMOPDL, syntax.ProtoIP6:
-		at.require(g.protocol(l.At, l.Proto))
-	case syntax.ProtoSCTP, syntax.ProtoTCP, syntax.ProtoUDP, syntax.ProtoICMP, syntax.ProtoIGMP, syntax.ProtoIGRP, syntax.ProtoPIM, syntax.ProtoVRRP, syntax.ProtoCARP:
+	case syntax.ProtoIP, syntax.ProtoARP, syntax.ProtoRARP, syntax.ProtoATALK, syntax.ProtoDECNET,
+		syntax.ProtoSCA, syntax.ProtoLAT, syntax.ProtoMOPRC, syntax.ProtoMOPDL, syntax.ProtoIP6:
+		c.require(g.protocol(l.At, l.Proto))
+	case syntax.ProtoSCTP, syntax.ProtoTCP, syntax.ProtoUDP, syntax.ProtoICMP, syntax.ProtoIGMP,
+		syntax.ProtoIGRP, syntax.ProtoPIM, syntax.ProtoVRRP, syntax.ProtoCARP:
 		start = g.ipv4Length()
-		at.require(and(g.protocol(l.At, l.Proto), g.firstFragment()))
-		at.guard = and(g.protocol(l.At, syntax.ProtoIP), at.guard)
+		c.require(and(g.protocol(l.At, l.Proto), g.firstFragment()))
+		c.guard = and(g.protocol(l.At, syntax.ProtoIP), c.guard)
 	case syntax.ProtoICMP6:
-		at.require(g.protocol(l.At, syntax.ProtoIP6))
-		at.require(g.equal(field{fromNetwork, 6}, SizeB, IPICMP6))
-		base = g.position(fromIPv6Body)
+		c.require(g.protocol(l.At, syntax.ProtoIP6))
+		c.require(g.equal(field{fromNetwork, 6}, SizeB, IPICMP6))
+		base = g.offsetOf(fromIPv6Body)
 	default:
 		l.At.Fail("", "this protocol cannot be indexed")
 	}
-	at.add(start...) // the variable part of the start, in X
+	c.add(start...) // the variable part of the header's position, in X
 	switch position := base.constant + k; {
 	case fixed && start == nil:
-		at.add(op(LdAbs|size, position))
+		c.add(op(LdAbs|size, position))
 	case fixed && position < absent:
-		at.add(op(LdInd|size, position))
+		c.add(op(LdInd|size, position))
 	default:
 		if fixed {
-			at.add(op(LdImm, k))
+			c.add(op(LdImm, k))
 		} else {
-			at.add(op(LdMem, at.slot))
+			c.add(op(LdMem, c.slot))
 		}
 		if start != nil {
-			at.add(op(AddX, 0))
+			c.add(op(AddX, 0))
 		}
-		at.add(op(Add, base.constant), op(Tax, 0), op(LdInd|size, 0))
+		c.add(op(Add, base.constant), op(Tax, 0), op(LdInd|size, 0))
 	}
-	at.slot = g.slot(l.At)
-	at.add(op(St, at.slot))
-	return at
+	c.slot = g.slot(l.At)
+	c.add(op(St, c.slot))
+	return c
 }

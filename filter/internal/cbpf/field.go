@@ -23,13 +23,13 @@ type field struct {
 // load returns the code that loads a field into A.
 func (g *generator) load(f field, size int) []*stmt {
 	if f.from == fromIPv4Body {
-		return append(g.ipv4Length(), op(LdInd|size, g.position(fromNetwork).constant+f.offset))
+		return append(g.ipv4Length(), op(LdInd|size, g.offsetOf(fromNetwork).constant+f.offset))
 	}
-	return g.position(f.from).load(f.offset, size)
+	return g.offsetOf(f.from).load(f.offset, size)
 }
 
-// position returns the offset of a place in the packet, other than fromIPv4Body.
-func (g *generator) position(from from) offset {
+// offsetOf returns the offset of a place in the packet, other than fromIPv4Body.
+func (g *generator) offsetOf(from from) offset {
 	switch from {
 	case fromLink:
 		return g.linkhdr
@@ -82,7 +82,7 @@ func (o offset) intoX() []*stmt {
 // ipv4Length returns the code that computes, in X, the length of the IPv4 header plus the variable
 // part of the header's own offset.
 func (g *generator) ipv4Length() []*stmt {
-	header := g.position(fromNetwork)
+	header := g.offsetOf(fromNetwork)
 	if !header.variable {
 		return []*stmt{op(LdxMsh, header.constant)}
 	}

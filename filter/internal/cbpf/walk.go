@@ -12,9 +12,10 @@ const (
 	maxGTPExtensions = 3
 )
 
-// walk generates the search for the packets inside the packet. It begins at the packet's first
-// header, even behind words like vlan. It ends at the first header that carries no packet, and where
-// the packet is too short for the next header: that ends the walk, but not the filter.
+// walk generates the search for the packets inside the packet, as an expression that is always true.
+// It begins at the packet's first header, even behind words like vlan. It ends at the first header
+// that carries no packet, and where the packet is too short for the next header: that ends the walk,
+// but not the filter.
 func (g *generator) walk() *block {
 	here := g.place
 	end := always(true)
@@ -33,12 +34,13 @@ func (g *generator) walk() *block {
 	for level := 1; level <= maxLevels; level++ {
 		none = append(none, op(St, baseWord(level)), op(St, kindWord(level)))
 	}
-	end.first = goTo(found, none...)
+	end.first = goTo(found, none...) // found is the first step now
 	return end
 }
 
 // A step is the part of the walk that finds the packet of one level, from the place of the level
-// before. During the search, the base word has the current position.
+// before. During the search, the base word has the current position. The methods make blocks from
+// the last one to the first, because each needs the block after it: next.
 type step struct {
 	*generator
 	first      bool   // the level before is level 0

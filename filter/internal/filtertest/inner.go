@@ -18,8 +18,7 @@ type packet struct {
 // deepest is the maximum depth of a packet for inner.
 const deepest = 4
 
-// first returns the packet in which the walk over the tree begins. With VLAN tags that the
-// expression does not see, it is the one behind them.
+// first returns the packet in which the walk over the tree begins: behind VLAN tags, if shift is not 0.
 func (w *walk) first(shift uint32) packet {
 	p := packet{}
 	b := w.pkt
