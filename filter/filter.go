@@ -12,9 +12,9 @@
 // The word inner, which libpcap does not have, has the precedence of not: "inner x" holds for a
 // packet if x holds for a packet inside it, at one of at most four levels. docs/choosing.md lists
 // the tunnels. The search for them is a part of the classic program, about 2,000 instructions long,
-// before the first inner; x is compiled once for each level. A packet with an incomplete header of a
-// tunnel contains no inner packet, and is not rejected for that. A header that is missing only from
-// the captured bytes rejects the packet, as in any test.
+// before the first inner; x is compiled once for each level. A packet with an incomplete header of
+// a tunnel contains no inner packet, and is not rejected for that. A header that is missing only
+// from the captured bytes rejects the packet, as in any test.
 //
 // # Differences from libpcap
 //
@@ -63,12 +63,12 @@ type Options struct {
 	// Sets are the sets by their names: "host in @blocked" looks up in Sets["blocked"].
 	Sets map[string]Set
 
-	// Fragments makes tests for ports also match first fragments of IPv6. Without it they only match
-	// ports right after IPv6's first header, as in libpcap.
+	// Fragments makes tests for ports also match first fragments of IPv6. Without it they only
+	// match ports right after IPv6's first header, as in libpcap.
 	Fragments bool
 
-	// VXLANPort is an additional UDP port of VXLAN for the words vxlan and inner; 0 = none. Port 4789
-	// is always one, and for inner 8472.
+	// VXLANPort is an additional UDP port of VXLAN for the words vxlan and inner; 0 = none. Port
+	// 4789 is always one, and for inner 8472.
 	VXLANPort uint16
 
 	// Unoptimised skips the optimiser, as tcpdump -O does. The program is longer and matches the

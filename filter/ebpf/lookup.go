@@ -15,15 +15,15 @@ func MapName(set string, kind filter.SetKind, keyBytes int) string {
 	return map[filter.SetKind]string{filter.Addresses: "set", filter.Networks: "net", filter.Ports: "port."}[kind] + family + set
 }
 
-// The key of a look-up is on the stack, below the scratch words: an address or a port. A LPM trie also
-// reads the number of its bits, right before it.
+// The key of a look-up is on the stack, below the scratch words: an address or a port. A LPM trie
+// also reads the number of its bits, right before it.
 const (
 	keyAt    = -(4*cbpf.ScratchWords + 16)
 	prefixAt = keyAt - 4
 )
 
-// lookup emits the code of a lookup. The call overwrites R1 to R5, so their values are saved in R6 to
-// R9.
+// lookup emits the code of a lookup. The call overwrites R1 to R5, so their values are saved in R6
+// to R9.
 func (t *translator) lookup(i int, ins bpf.RawInstruction) {
 	set, _ := cbpf.SetOf(ins.Op)
 	size := cbpf.LoadSize(ins.Op)

@@ -24,8 +24,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
-// Registers of the translated program. Those that a call overwrites are enough, because only look-ups
-// in sets call a function.
+// Registers of the translated program. Those that a call overwrites are enough, because only
+// look-ups in sets call a function.
 const (
 	regA     = asm.R0 // the return value as well
 	regX     = asm.R1 // the context at the start

@@ -55,10 +55,10 @@ func (b batchOf[K]) delete(keys []string) error {
 	})
 }
 
-// each changes many keys at a time. If the kernel refuses a chunk, each changes its keys singly: that
-// finds the key to blame, and works on kernels without this system call for the map. It repeats the
-// whole chunk, because after an error before the first key the kernel's count of changed keys is
-// wrong: all keys.
+// each changes many keys at a time. If the kernel refuses a chunk, each changes its keys singly:
+// that finds the key to blame, and works on kernels without this system call for the map. It
+// repeats the whole chunk, because after an error before the first key the kernel's count of
+// changed keys is wrong: all keys.
 func (b batchOf[K]) each(keys []string, many func([]K) (int, error), one func(string) error) error {
 	for chunk := range slices.Chunk(keys, batchSize) {
 		some := make([]K, len(chunk))

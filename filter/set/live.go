@@ -182,7 +182,8 @@ func (l *Live) Delete(e Element) (had bool, err error) {
 	return had, err
 }
 
-// Elements returns all elements, sorted. It may miss elements that another process changes meanwhile.
+// Elements returns all elements, sorted. It may miss elements that another process changes
+// meanwhile.
 func (l *Live) Elements() ([]Element, error) {
 	seen := make(map[Element]bool)
 	for _, m := range l.maps {

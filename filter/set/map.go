@@ -23,8 +23,8 @@ type Map struct {
 // present is the value of each key.
 var present = []byte{1}
 
-// roomFor returns the number of elements in a map for a set of n elements at first: at least twice as
-// many, because elements may be added later and a map cannot grow.
+// roomFor returns the number of elements in a map for a set of n elements at first: at least twice
+// as many, because elements may be added later and a map cannot grow.
 func roomFor(n int) uint32 { return max(leastRoom, 2<<bits.Len32(uint32(max(n, 1)-1))) }
 
 const leastRoom uint32 = 1 << 16

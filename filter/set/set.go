@@ -37,8 +37,8 @@ type keyType struct {
 	keyBytes int // 2 of a port, 4 or 16 of an address
 }
 
-// maxName is the maximum length of a set's name: the kernel keeps 15 characters of a map's name, and
-// MapName puts up to 5 before it.
+// maxName is the maximum length of a set's name: the kernel keeps 15 characters of a map's name,
+// and MapName puts up to 5 before it.
 const maxName = 10
 
 var goodName = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9_]{1,%d}$`, maxName))
@@ -51,8 +51,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// New reads a set. path is a pinned map, or a file with an address, a network or a port in each line,
-// in which a # begins a comment. open opens the file.
+// New reads a set. path is a pinned map, or a file with an address, a network or a port in each
+// line, in which a # begins a comment. open opens the file.
 func New(name, path string, open func(string) (io.ReadCloser, error)) (*Set, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -167,8 +167,8 @@ func (s *Set) Map(kind filter.SetKind, keyBytes int) (*ebpf.Map, error) {
 	return m.Map, nil
 }
 
-// Reload reads the file again, and changes the maps accordingly. All additions come before the first
-// deletion. An error in the file changes no map.
+// Reload reads the file again, and changes the maps accordingly. All additions come before the
+// first deletion. An error in the file changes no map.
 func (s *Set) Reload() (added, deleted int, err error) {
 	f, err := os.Open(s.path)
 	if err != nil {

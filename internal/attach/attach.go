@@ -1,5 +1,5 @@
-// Package attach attaches our programs where they get the packets of an interface: at its XDP hook, at
-// tc, at sockets, as tracers of another XDP program, and at functions of the kernel. It never
+// Package attach attaches our programs where they get the packets of an interface: at its XDP hook,
+// at tc, at sockets, as tracers of another XDP program, and at functions of the kernel. It never
 // replaces or changes programs of others.
 //
 // All functions work in the network namespace of the calling thread. Methods keep using that
@@ -41,9 +41,9 @@ type Attachment struct {
 	tracers int                       // the first links of this number hold tracers
 }
 
-// Replace exchanges the program at the XDP hook or at tc for another one: each packet is passed to one
-// of them. After an error the former one still runs. Its caller calls no other method at the same
-// time.
+// Replace exchanges the program at the XDP hook or at tc for another one: each packet is passed to
+// one of them. After an error the former one still runs. Its caller calls no other method at the
+// same time.
 func (a *Attachment) Replace(prog *ebpf.Program) error {
 	own, err := xdp.Identify(prog)
 	if err != nil {
@@ -56,9 +56,9 @@ func (a *Attachment) Replace(prog *ebpf.Program) error {
 	return nil
 }
 
-// ReplaceTracers attaches new tracers, calls between, and then detaches the former tracers. The kernel
-// runs the new tracers before the former ones. After an error only the former ones run. Its caller
-// calls no other method at the same time.
+// ReplaceTracers attaches new tracers, calls between, and then detaches the former tracers. The
+// kernel runs the new tracers before the former ones. After an error only the former ones run. Its
+// caller calls no other method at the same time.
 func (a *Attachment) ReplaceTracers(target xdp.Target, between func() error, tracers ...*ebpf.Program) error {
 	links, err := attachTracers(target, tracers)
 	if err == nil {
@@ -72,8 +72,8 @@ func (a *Attachment) ReplaceTracers(target xdp.Target, between func() error, tra
 	return closeAll(former)
 }
 
-// open makes an Attachment, to which add attaches programs for the packets of an interface; first is
-// the first program. After an error of add it detaches them.
+// open makes an Attachment, to which add attaches programs for the packets of an interface; first
+// is the first program. After an error of add it detaches them.
 func open(ifi xdp.Interface, first *ebpf.Program, add func(*Attachment) error) (a *Attachment, err error) {
 	a = new(Attachment)
 	if a.Own, err = xdp.Identify(first); err != nil {
@@ -89,17 +89,17 @@ func open(ifi xdp.Interface, first *ebpf.Program, add func(*Attachment) error) (
 	return a, nil
 }
 
-// Check returns nil, or why the programs no longer get the interface's packets: an xdp.ErrGone if it
-// has left the namespace, an xdp.ErrHidden if this process has no right to check that. If the query
-// fails, Check returns nil.
+// Check returns nil, or why the programs no longer get the interface's packets: an xdp.ErrGone if
+// it has left the namespace, an xdp.ErrHidden if this process has no right to check that. If the
+// query fails, Check returns nil.
 func (a *Attachment) Check() error { return a.check() }
 
 // Counts returns the interface's counters.
 func (a *Attachment) Counts() (xdp.Counts, error) { return a.watch.Counts() }
 
-// Again attaches a program at the XDP hook again, after its driver has lost it: see Sight. It needs no
-// privilege. Its caller is in the interface's network namespace, and calls no other method at the
-// same time. After an error the program may be detached.
+// Again attaches a program at the XDP hook again, after its driver has lost it: see Sight. It needs
+// no privilege. Its caller is in the interface's network namespace, and calls no other method at
+// the same time. After an error the program may be detached.
 func (a *Attachment) Again() error {
 	if err := a.check(); err != nil {
 		return err
@@ -107,8 +107,8 @@ func (a *Attachment) Again() error {
 	return a.again()
 }
 
-// Close detaches the programs in the order in which they were given. A second call does nothing. A nil
-// Attachment may be closed.
+// Close detaches the programs in the order in which they were given. A second call does nothing. A
+// nil Attachment may be closed.
 func (a *Attachment) Close() error {
 	if a == nil || a.watch == nil {
 		return nil

@@ -20,8 +20,8 @@ type Filter struct {
 	sets        []filter.NamedSet           // the sets in which it looks up
 }
 
-// NewFilter translates a filter; nil = no filter. Some programs read a copy of a packet's beginning;
-// copySize is its maximum size in bytes.
+// NewFilter translates a filter; nil = no filter. Some programs read a copy of a packet's
+// beginning; copySize is its maximum size in bytes.
 func NewFilter(f *filter.Program, copySize int) (Filter, error) {
 	if f == nil {
 		return Filter{}, nil

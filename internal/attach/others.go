@@ -17,9 +17,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Refusals reports failed attempts of other processes to attach an XDP program where one is attached
-// already, in the network namespace of the thread that opened it. Next belongs to one goroutine;
-// Close ends it.
+// Refusals reports failed attempts of other processes to attach an XDP program where one is
+// attached already, in the network namespace of the thread that opened it. Next belongs to one
+// goroutine; Close ends it.
 type Refusals struct {
 	reader  *ringbuf.Reader
 	closers []io.Closer // in the order in which they were opened

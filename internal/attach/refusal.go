@@ -16,10 +16,10 @@ import (
 
 //go:generate go tool bpf2go -target bpfel -type refusal refusals ../../bpf/refusals.c
 
-// attachOnceMore repeats an attempt that the kernel has refused, to record the message with which the
-// kernel or the driver refuses it. It returns the link if the second attempt succeeds. Otherwise the
-// error has the error number of the first attempt and the message. It lacks the message on kernels
-// before 6.6, or if this process may not trace.
+// attachOnceMore repeats an attempt that the kernel has refused, to record the message with which
+// the kernel or the driver refuses it. It returns the link if the second attempt succeeds.
+// Otherwise the error has the error number of the first attempt and the message. It lacks the
+// message on kernels before 6.6, or if this process may not trace.
 func attachOnceMore(refused error, attach func() (link.Link, error)) (link.Link, error) {
 	var errno unix.Errno
 	if !errors.As(refused, &errno) {
@@ -91,9 +91,9 @@ func (l *listener) closeObjects() {
 	l.objects.Words.Close()
 }
 
-// refusalsHere returns the programs of bpf/refusals.c for this process or one of its threads. variable
-// is the constant that selects it, by its id in this process's PID namespace, which may be that of a
-// container.
+// refusalsHere returns the programs of bpf/refusals.c for this process or one of its threads.
+// variable is the constant that selects it, by its id in this process's PID namespace, which may be
+// that of a container.
 func refusalsHere(variable string, id int) (*ebpf.CollectionSpec, error) {
 	spec, err := loadRefusals()
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Sight detects that a driver has lost a program which the kernel still lists as attached in native
-// mode: the card receives packets, but the program gets none. vmxnet3 loses its program when it sets
-// up its queues again: after it was down, with another MTU, or by `ethtool -G`. The remedy is to
-// attach the program again.
+// A Sight detects that a driver has lost a program which the kernel still lists as attached in
+// native mode: the card receives packets, but the program gets none. vmxnet3 loses its program when
+// it sets up its queues again: after it was down, with another MTU, or by `ethtool -G`. The remedy
+// is to attach the program again.
 //
 // A program may also miss packets for other reasons, such as offloads, and attaching may reset a
 // card. So a program counts as lost only after a second in which it got most packets, and once for
@@ -34,9 +34,9 @@ const (
 	settled       = 5 // after attaching, which changes the card for a moment
 )
 
-// Note takes a reading of the card's counters and of the number of packets that the program got, both
-// cumulative, once per second. It reports whether the driver has lost the program. Then the caller
-// attaches it again.
+// Note takes a reading of the card's counters and of the number of packets that the program got,
+// both cumulative, once per second. It reports whether the driver has lost the program. Then the
+// caller attaches it again.
 func (s *Sight) Note(card xdp.Counts, seen uint64) (lost bool) {
 	came, saw := card.Received-s.last.Received, seen-s.lastSeen
 	isFirst, isAnew := s.patience == 0, card.Received < s.last.Received

@@ -32,7 +32,8 @@ func Sockets(ifi xdp.Interface, prog *ebpf.Program) (*Attachment, error) {
 	})
 }
 
-// rootOfCgroups opens the root once and keeps it open: later, this process may have no right to open it.
+// rootOfCgroups opens the root once and keeps it open: later, this process may have no right to
+// open it.
 var rootOfCgroups = sync.OnceValues(func() (*os.File, error) {
 	if root, ok := machine.RootCgroup(); ok {
 		if f, err := os.Open(root); err == nil {
@@ -46,8 +47,8 @@ var rootOfCgroups = sync.OnceValues(func() (*os.File, error) {
 	return f, nil
 })
 
-// mountCgroups returns a mount of the cgroups of version 2 that is in no directory, for machines where
-// they are not mounted. It needs CAP_SYS_ADMIN.
+// mountCgroups returns a mount of the cgroups of version 2 that is in no directory, for machines
+// where they are not mounted. It needs CAP_SYS_ADMIN.
 func mountCgroups() (*os.File, error) {
 	fs, err := unix.Fsopen("cgroup2", unix.FSOPEN_CLOEXEC)
 	if err != nil {

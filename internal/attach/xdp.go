@@ -92,9 +92,9 @@ func keep(prog *ebpf.Program) (*kept, error) {
 	return &kept{own}, nil
 }
 
-// attachFlags are the flags for each mode. Without flags, the kernel chooses native mode for a driver
-// with native XDP, without a fallback if the driver refuses the program, and generic mode for all
-// other drivers.
+// attachFlags are the flags for each mode. Without flags, the kernel chooses native mode for a
+// driver with native XDP, without a fallback if the driver refuses the program, and generic mode
+// for all other drivers.
 var attachFlags = map[packet.Mode]link.XDPAttachFlags{
 	packet.Auto:    0,
 	packet.Native:  link.XDPDriverMode,
@@ -111,8 +111,8 @@ func explainAttach(ifi xdp.Interface, mode packet.Mode, err error) error {
 
 func isBusy(err error) bool { return errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) }
 
-// busy returns an xdp.ErrBusy that names the program in the way. That program was attached after the
-// caller had looked up the interface: otherwise it would not have called XDP.
+// busy returns an xdp.ErrBusy that names the program in the way. That program was attached after
+// the caller had looked up the interface: otherwise it would not have called XDP.
 func busy(ifi xdp.Interface) error {
 	now, err := xdp.InterfaceByName(ifi.Name)
 	if err == nil && len(now.Programs) == 0 {
@@ -136,8 +136,8 @@ func Below(ifi, upper xdp.Interface) error {
 	return message.Errorf(xdp.ErrBelow, "%s is below %s, which runs XDP program %v: the kernel attaches no program below another one", ifi.Name, upper.Name, upper.Programs[0])
 }
 
-// refused explains why a program could not be attached. It is an xdp.ErrNoNative, to which generic mode
-// is a remedy, or an xdp.ErrNotAttachable if the interface is gone or the kernel permits no
+// refused explains why a program could not be attached. It is an xdp.ErrNoNative, to which generic
+// mode is a remedy, or an xdp.ErrNotAttachable if the interface is gone or the kernel permits no
 // attachment.
 func refused(ifi xdp.Interface, mode packet.Mode, err error) error {
 	if mode == packet.Generic {

@@ -14,8 +14,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// xdpcap's filters have one of these names. Each capture has another handle, from firstHandle on or at
-// random. filterNameOwner means that an xdpcap has made the qdisc, which the last such capture
+// xdpcap's filters have one of these names. Each capture has another handle, from firstHandle on or
+// at random. filterNameOwner means that an xdpcap has made the qdisc, which the last such capture
 // removes.
 const (
 	filterName      = "xdpcap"
@@ -136,8 +136,8 @@ func hasClsact(h *netlink.Handle, ifindex int) (bool, error) {
 	return false, nil
 }
 
-// removeLeftovers removes the filters of killed captures. It sets owner if a filter's name shows that
-// an xdpcap has made the qdisc.
+// removeLeftovers removes the filters of killed captures. It sets owner if a filter's name shows
+// that an xdpcap has made the qdisc.
 func (c *clsactFilter) removeLeftovers() error {
 	for side := range Direction(len(directions)) {
 		there, err := c.filters(side)
@@ -219,8 +219,8 @@ func (c *clsactFilter) check() error {
 
 func (c *clsactFilter) replace(prog *ebpf.Program) error { return c.stub.Replace(prog) }
 
-// detach removes the filter unless it was replaced. It also removes the qdisc if an xdpcap has made it
-// and no filter is left.
+// detach removes the filter unless it was replaced. It also removes the qdisc if an xdpcap has made
+// it and no filter is left.
 func (c *clsactFilter) detach() error {
 	if c.turn != nil {
 		c.turn.wait()

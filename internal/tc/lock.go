@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Captures at one interface may be in different containers that share only its network namespace. So
-// their locks are port numbers of netlink's user sockets: these belong to the namespace, and the
+// Captures at one interface may be in different containers that share only its network namespace.
+// So their locks are port numbers of netlink's user sockets: these belong to the namespace, and the
 // kernel frees them when the process dies. Any process in the namespace can bind these numbers, but
 // that only keeps leftover filters from being removed. Unix sockets would need a permission in the
 // sandbox with which a process could reach services of the machine.
@@ -58,8 +58,8 @@ func newTurn(ifindex int) (*turn, error) {
 	return &turn{fd, ifindex}, nil
 }
 
-// turnLimit is a hundred times the duration of attaching. A process that holds the lock for longer is
-// not xdpcap.
+// turnLimit is a hundred times the duration of attaching. A process that holds the lock for longer
+// is not xdpcap.
 const turnLimit = 2 * time.Second
 
 // wait waits for this capture's turn, for at most turnLimit.

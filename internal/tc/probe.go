@@ -46,8 +46,8 @@ func kernelRelease() (string, error) {
 	return unix.ByteSliceToString(name.Release[:]), nil
 }
 
-// hasModule reports whether a module is loaded, built in, or available. If the lists of modules cannot
-// be read, it returns true.
+// hasModule reports whether a module is loaded, built in, or available. If the lists of modules
+// cannot be read, it returns true.
 func hasModule(root, release, name string) bool {
 	if _, err := os.Stat(filepath.Join(root, "sys/module", name)); err == nil {
 		return true

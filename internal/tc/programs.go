@@ -13,8 +13,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Running program is another program at an interface's ingress or egress: of tcx, or in a filter of
-// the qdisc clsact or ingress.
+// A Running program is another program at an interface's ingress or egress: of tcx, or in a filter
+// of the qdisc clsact or ingress.
 type Running struct {
 	xdp.Program
 	At   Direction
@@ -124,8 +124,8 @@ func (w *Watch) inFilters() (bool, error) {
 	return false, nil
 }
 
-// Check returns an error if the program no longer runs at tc of the interface. If the query fails, it
-// returns nil. It needs no privilege.
+// Check returns an error if the program no longer runs at tc of the interface. If the query fails,
+// it returns nil. It needs no privilege.
 func (w *Watch) Check() error {
 	if w.hidden {
 		return nil

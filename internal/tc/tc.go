@@ -1,7 +1,7 @@
-// Package tc runs our programs for the packets that an interface receives or sends: at its ingress or
-// egress, by tcx (Linux 6.6 and later) or by a filter of the clsact qdisc. It does not change the
-// verdict of other programs: our program returns -1, which is TCX_NEXT for tcx and TC_ACT_UNSPEC for
-// clsact, so that the next program decides.
+// Package tc runs our programs for the packets that an interface receives or sends: at its ingress
+// or egress, by tcx (Linux 6.6 and later) or by a filter of the clsact qdisc. It does not change
+// the verdict of other programs: our program returns -1, which is TCX_NEXT for tcx and
+// TC_ACT_UNSPEC for clsact, so that the next program decides.
 //
 // All functions work in the network namespace of the calling thread. Methods keep using that
 // namespace on any thread.
@@ -80,9 +80,10 @@ type place interface {
 
 // Attach runs prog, of the type SchedCLS, for every packet that the interface receives or sends,
 // until the Attachment is closed. It uses tcx if the kernel has it, and clsact otherwise. The
-// program gets a packet before all others, except filters of clsact that have the first priority and
-// are not BPF programs for all protocols: see String. After an error the program is not attached.
-// The error is an ErrNoKind if the kernel has neither tcx nor clsact. It needs CAP_NET_ADMIN.
+// program gets a packet before all others, except filters of clsact that have the first priority
+// and are not BPF programs for all protocols: see String. After an error the program is not
+// attached. The error is an ErrNoKind if the kernel has neither tcx nor clsact. It needs
+// CAP_NET_ADMIN.
 //
 // If a process with a clsact filter is killed, the filter no longer calls the program. The next
 // process that attaches one to the same interface, in the same network namespace, removes it.
@@ -133,8 +134,8 @@ func (a *Attachment) Check() error {
 	return nil
 }
 
-// Replace exchanges the attached program for another one: each packet is passed to one of them. After
-// an error the former one still runs.
+// Replace exchanges the attached program for another one: each packet is passed to one of them.
+// After an error the former one still runs.
 func (a *Attachment) Replace(prog *ebpf.Program) error {
 	if err := a.place.replace(prog); err != nil {
 		return fmt.Errorf("replace the program at the %v of %s: %w", a.at, a.name, err)

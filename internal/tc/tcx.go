@@ -11,8 +11,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A tcxLink is a program in the list that the kernel runs for each packet. The link holds it there, so
-// the kernel removes it when the process dies.
+// A tcxLink is a program in the list that the kernel runs for each packet. The link holds it there,
+// so the kernel removes it when the process dies.
 type tcxLink struct{ link xdp.Link }
 
 // attachTCX puts the program before all others there. A program that is attached later may be put

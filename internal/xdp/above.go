@@ -77,8 +77,8 @@ func (ifi *Interface) Obstructed(isOwn func(Program) bool) (upper Interface, ok 
 }
 
 // Heights returns the length of the longest chain of interfaces below each interface of this
-// namespace, by its index: 1 for a VLAN on a card. The kernel attaches no program below an interface
-// that runs one, so a caller that attaches to several interfaces begins with the lowest.
+// namespace, by its index: 1 for a VLAN on a card. The kernel attaches no program below an
+// interface that runs one, so a caller that attaches to several interfaces begins with the lowest.
 func Heights() (map[int]int, error) {
 	all, err := devicesHere()
 	if err != nil {

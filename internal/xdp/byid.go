@@ -18,7 +18,8 @@ func OpenProgram(id uint32) (*ebpf.Program, error) {
 	return openSettled(func() (*ebpf.Program, error) { return ebpf.NewProgramFromID(ebpf.ProgramID(id)) })
 }
 
-// programInfo returns the kernel's information about a program. The errors are those of OpenProgram.
+// programInfo returns the kernel's information about a program. The errors are those of
+// OpenProgram.
 func programInfo(id uint32) (*ebpf.ProgramInfo, error) {
 	p, err := OpenProgram(id)
 	if err != nil {

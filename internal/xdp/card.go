@@ -15,8 +15,8 @@ import (
 // hypervisor. Metadata from other drivers, such as veth's, comes from software.
 func (ifi *Interface) IsHardware() bool { return ifi.Device != "" }
 
-// PTPClock returns the number N of the card's clock, /dev/ptpN. ok is false if there is no clock, or
-// if the driver does not report it.
+// PTPClock returns the number N of the card's clock, /dev/ptpN. ok is false if there is no clock,
+// or if the driver does not report it.
 func (ifi *Interface) PTPClock() (number int, ok bool) {
 	e, err := openEthtool(ifi.Name)
 	if err != nil {
@@ -51,15 +51,15 @@ func (ifi *Interface) HasToeplitz() bool {
 	return e.fill(unsafe.Pointer(&rss)) && rss.function == toeplitz
 }
 
-// A Stamping is the setting of a card that it stamps all received packets. Close restores the former
-// setting, and needs CAP_NET_ADMIN. A killed process leaves the setting behind.
+// A Stamping is the setting of a card that it stamps all received packets. Close restores the
+// former setting, and needs CAP_NET_ADMIN. A killed process leaves the setting behind.
 type Stamping struct {
 	name   string
 	before unix.HwTstampConfig
 }
 
-// ErrStamping means that the kernel or the card refuses the request to stamp all packets. The card may
-// stamp some or all of them nevertheless.
+// ErrStamping means that the kernel or the card refuses the request to stamp all packets. The card
+// may stamp some or all of them nevertheless.
 var ErrStamping = errors.New("the card's driver does not let packets be stamped on request")
 
 // StampAll makes the interface's card stamp all packets. It returns nil if the card already does.

@@ -36,8 +36,8 @@ func choose(ifname string, running []Program, selectors []string) ([]chosenProgr
 	return chosen, nil
 }
 
-// match returns the programs that one selector names. It accepts every id, because a program may run
-// elsewhere, as in a devmap. If no program has the id, opening it fails later.
+// match returns the programs that one selector names. It accepts every id, because a program may
+// run elsewhere, as in a devmap. If no program has the id, opening it fails later.
 func match(ifname string, running []Program, selector string) ([]Program, error) {
 	if selector == "all" && len(running) > 0 {
 		return running, nil

@@ -75,9 +75,9 @@ func Enter(home netns.NsHandle) error {
 	return nil
 }
 
-// Find returns the indices of all interfaces, and the wanted interfaces: in found if their packets can
-// be captured, and in bare if they are up and their packets have no Ethernet header. The caller's
-// thread must be in the namespace.
+// Find returns the indices of all interfaces, and the wanted interfaces: in found if their packets
+// can be captured, and in bare if they are up and their packets have no Ethernet header. The
+// caller's thread must be in the namespace.
 func (d *Discovery) Find(wanted func(index int, name string) bool) (all map[int]bool, found, bare []Interface, err error) {
 	all = make(map[int]bool)
 	accepted, err := Select(func(index int, name string) bool {

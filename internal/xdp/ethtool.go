@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An ethtool queries an interface's driver by the ioctls of include/uapi/linux/ethtool.h. A query that
-// the driver does not support returns zero or nil.
+// An ethtool queries an interface's driver by the ioctls of include/uapi/linux/ethtool.h. A query
+// that the driver does not support returns zero or nil.
 type ethtool struct {
 	fd   int
 	name string

@@ -102,9 +102,9 @@ func (h *HookMap) Lock(leftover string) error {
 
 // takeLock puts a read lock on one byte of the directory in which the map is pinned. The byte's
 // offset is the map's id, so that each map in a directory has its own lock. A pinned map cannot be
-// opened as a file, but its directory can, and is the same in every network namespace and container.
-// It is a read lock because a directory cannot be opened for writing. The flock(2) of libxdp on whole
-// directories is independent of it.
+// opened as a file, but its directory can, and is the same in every network namespace and
+// container. It is a read lock because a directory cannot be opened for writing. The flock(2) of
+// libxdp on whole directories is independent of it.
 func (h *HookMap) takeLock() (err error) {
 	pin, err := filepath.EvalSymlinks(h.path)
 	if err != nil {
@@ -169,8 +169,8 @@ func (h *HookMap) Put(verdict Verdict, prog *ebpf.Program) (*Slot, error) {
 	return &Slot{h: h, verdict: verdict, id: own.ID}, nil
 }
 
-// Obstacle returns why the map takes no XDP program: because of the type of its owner, or because the
-// owner is not compiled by the JIT, as the kernel shows in fdinfo.
+// Obstacle returns why the map takes no XDP program: because of the type of its owner, or because
+// the owner is not compiled by the JIT, as the kernel shows in fdinfo.
 func (h *HookMap) Obstacle() string {
 	owner, _ := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", h.m.FD()))
 	for line := range strings.Lines(string(owner)) {

@@ -14,8 +14,8 @@ import (
 
 // A HookWatch reports which XDP program an interface runs. It identifies the interface by its index
 // in the network namespace of the thread that called WatchHook, so that any thread may call it, and
-// the interface may be renamed. It needs no privilege, and costs the driver as much as an `ip link`.
-// Look may be called concurrently. Close is called once, after all other calls.
+// the interface may be renamed. It needs no privilege, and costs the driver as much as an `ip
+// link`. Look may be called concurrently. Close is called once, after all other calls.
 type HookWatch struct {
 	index  int
 	socket *nl.NetlinkSocket
@@ -37,8 +37,8 @@ func (s HookState) Of(ifi Interface) Interface {
 	return ifi
 }
 
-// HasGone reports whether an interface has left the namespace, which the kernel's error for an attempt
-// to attach does not show.
+// HasGone reports whether an interface has left the namespace, which the kernel's error for an
+// attempt to attach does not show.
 func HasGone(index int) bool {
 	w, err := WatchHook(index)
 	if err != nil {

@@ -85,7 +85,8 @@ func Addresses() (map[int][]netip.Prefix, error) {
 
 // InterfaceByName looks up an interface by its name or an alternative name (`ip link property`).
 // The returned Interface has its main name. The error for a name that does not exist lists similar
-// names, or the first names. For "any", tcpdump's word for all interfaces, it has the kind ErrNotAll.
+// names, or the first names. For "any", tcpdump's word for all interfaces, it has the kind
+// ErrNotAll.
 func InterfaceByName(name string) (Interface, error) {
 	l, err := netlink.LinkByName(name)
 	if err == nil {
@@ -139,9 +140,9 @@ func EthernetInterface(name string) (Interface, error) {
 	return ifi, nil
 }
 
-// Obstacle returns why packets of the interface cannot be captured, and a command that changes that.
-// reason is "" if they can be captured. remedy is "" for another link type: all programs here expect
-// packets that begin with an Ethernet header.
+// Obstacle returns why packets of the interface cannot be captured, and a command that changes
+// that. reason is "" if they can be captured. remedy is "" for another link type: all programs here
+// expect packets that begin with an Ethernet header.
 func (ifi *Interface) Obstacle() (reason, remedy string) {
 	switch {
 	case ifi.Type != "ether" && ifi.Type != "loopback":

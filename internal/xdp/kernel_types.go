@@ -7,9 +7,9 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// KernelTypes returns the types of the running kernel, for ebpf.CollectionOptions.Cache. Decoding them
-// takes longer than loading a program, so all callers share one cache while one of them holds it
-// (runtime.KeepAlive). After that it is garbage. Any goroutine may call it.
+// KernelTypes returns the types of the running kernel, for ebpf.CollectionOptions.Cache. Decoding
+// them takes longer than loading a program, so all callers share one cache while one of them holds
+// it (runtime.KeepAlive). After that it is garbage. Any goroutine may call it.
 func KernelTypes() *btf.Cache { return kernelTypes.get() }
 
 var kernelTypes sharedTypes

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names looks up names and counters of interfaces in the network namespace of the thread that called
-// OpenNames. Any thread may call it, and it needs no privilege.
+// Names looks up names and counters of interfaces in the network namespace of the thread that
+// called OpenNames. Any thread may call it, and it needs no privilege.
 type Names struct{ socket *nl.NetlinkSocket }
 
 // OpenNames opens the netlink socket for the queries.

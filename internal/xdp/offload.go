@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel's names of features, netdev_features_strings of net/ethtool/common.c. `ethtool -k` prints
-// other names for them.
+// The kernel's names of features, netdev_features_strings of net/ethtool/common.c. `ethtool -k`
+// prints other names for them.
 const (
 	featureLRO        = "rx-lro"
 	featureGRO        = "rx-gro-hw"
 	featureVLANFilter = "rx-vlan-filter"
 )
 
-// joining are the features by which a card or its driver joins packets before the XDP hook. Attaching
-// a program switches them off, and detaching it does not switch them on again.
+// joining are the features by which a card or its driver joins packets before the XDP hook.
+// Attaching a program switches them off, and detaching it does not switch them on again.
 var joining = []string{featureLRO, featureGRO}
 
 // ethtoolFeatures is ETH_SS_FEATURES of include/uapi/linux/ethtool.h.
@@ -90,8 +90,8 @@ func (e ethtool) featureNames() ([]string, error) {
 	return e.names(ethtoolFeatures, count.n)
 }
 
-// FiltersVLANs reports whether the network card drops frames of VLANs that have no interface on this
-// machine, before XDP, except in promiscuous mode; nil = the driver does not report it.
+// FiltersVLANs reports whether the network card drops frames of VLANs that have no interface on
+// this machine, before XDP, except in promiscuous mode; nil = the driver does not report it.
 func (ifi *Interface) FiltersVLANs() *bool {
 	e, err := openEthtool(ifi.Name)
 	if err != nil {
@@ -106,8 +106,8 @@ func (ifi *Interface) FiltersVLANs() *bool {
 	return &on
 }
 
-// A Joining is the joining features that were on before a program was attached. Close switches them on
-// again. Any thread may call its methods.
+// A Joining is the joining features that were on before a program was attached. Close switches them
+// on again. Any thread may call its methods.
 type Joining struct {
 	socket  ethtool         // in the interface's network namespace
 	devices []joiningDevice // the interface, and those below it
@@ -119,8 +119,8 @@ type joiningDevice struct {
 	features []string
 }
 
-// NoteJoining records the joining features that are on, before a program is attached: at the interface
-// and at the devices below it, where the kernel also switches LRO off. nil = none is on.
+// NoteJoining records the joining features that are on, before a program is attached: at the
+// interface and at the devices below it, where the kernel also switches LRO off. nil = none is on.
 func NoteJoining(ifi Interface) *Joining { return noteFeatures(ifi, joining...) }
 
 // noteFeatures is NoteJoining for any features.
@@ -164,8 +164,8 @@ func (j *Joining) Lost() *Joining {
 	return j
 }
 
-// Close switches the features on again. It needs CAP_NET_ADMIN, and ignores interfaces that are gone.
-// A nil Joining may be closed.
+// Close switches the features on again. It needs CAP_NET_ADMIN, and ignores interfaces that are
+// gone. A nil Joining may be closed.
 func (j *Joining) Close() error {
 	if j == nil {
 		return nil

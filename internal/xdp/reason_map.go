@@ -16,8 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A ReasonMap is a map of an XDP program for its reasons to drop a packet: a per-CPU array. Before the
-// program returns the verdict, it writes a number of 32 bits into the first entry. 0 is no reason.
+// A ReasonMap is a map of an XDP program for its reasons to drop a packet: a per-CPU array. Before
+// the program returns the verdict, it writes a number of 32 bits into the first entry. 0 is no
+// reason.
 type ReasonMap struct {
 	*ebpf.Map
 	id    ebpf.MapID
@@ -25,9 +26,9 @@ type ReasonMap struct {
 	names map[uint32]string // of reasons
 }
 
-// OpenReasonMap opens the map into which a program writes its reasons. which is the path where the map
-// is pinned, with a slash in it, or the map's id or name. A name is first looked up among the maps of
-// the program, and then among all maps of the machine. The caller closes the map.
+// OpenReasonMap opens the map into which a program writes its reasons. which is the path where the
+// map is pinned, with a slash in it, or the map's id or name. A name is first looked up among the
+// maps of the program, and then among all maps of the machine. The caller closes the map.
 func OpenReasonMap(which string, by Target) (*ReasonMap, error) {
 	program, err := by.Prog.Info()
 	if err != nil {
@@ -249,8 +250,8 @@ func (m *ReasonMap) describeReasons() string {
 	return fmt.Sprintf("must be a number, or one of the names of %v: %s", m, strings.Join(names, ", "))
 }
 
-// typeOfValue returns the id of a map's BTF, and the id of the value's type in it. Both are 0 if the
-// map has no BTF.
+// typeOfValue returns the id of a map's BTF, and the id of the value's type in it. Both are 0 if
+// the map has no BTF.
 func typeOfValue(m *ebpf.Map) (types btf.ID, value btf.TypeID, err error) {
 	var info struct { // the beginning of struct bpf_map_info in linux/bpf.h
 		_            [64]byte

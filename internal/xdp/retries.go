@@ -11,16 +11,16 @@ const (
 	// longestPause is the maximum retry interval of an interface. A change of its state ends the
 	// pause: see stateOf.
 	longestPause = time.Minute
-	// firstPause is the first retry interval if another program was in the way, which may end at any
-	// time. The interval doubles with each try.
+	// firstPause is the first retry interval if another program was in the way, which may end at
+	// any time. The interval doubles with each try.
 	firstPause = 500 * time.Millisecond
 	// clearedAfter is the retry interval for a try that detaches the programs above the interface,
 	// after a refusal of the driver: stateOf may miss a change that makes the driver accept.
 	clearedAfter = time.Hour
 )
 
-// Retries has the interfaces to which no program could be attached, by their indices, and when another
-// attempt is due.
+// Retries has the interfaces to which no program could be attached, by their indices, and when
+// another attempt is due.
 type Retries map[int]failure
 
 // A failure is a failed attempt to attach to an interface.
@@ -49,8 +49,8 @@ func (r Retries) TooEarly(ifi Interface) bool {
 	return stands && time.Since(before.at) < before.pause
 }
 
-// ByDriver returns the driver's refusal if it is recent; nil = there is none. Then the caller need not
-// detach programs above the interface for another try.
+// ByDriver returns the driver's refusal if it is recent; nil = there is none. Then the caller need
+// not detach programs above the interface for another try.
 func (r Retries) ByDriver(ifi Interface) error {
 	before, stands := r.last(ifi)
 	if !stands || !errors.Is(before.why, ErrNoNative) || time.Since(before.tried) >= clearedAfter {

@@ -30,11 +30,12 @@ type Target struct {
 }
 
 // Targets opens the programs that the selectors choose among the programs of an interface: the
-// attached program, or the components of a libxdp dispatcher. A selector is a program's name, an id,
-// or "all", with or without a function: see SplitSelector. An id may be that of any XDP program, such
-// as one in a devmap or cpumap. Without selectors Targets opens the only program that runs there. The
-// error is an ErrNoProgram, ErrSeveralPrograms, ErrOtherProgram, ErrAmbiguousProgram or
-// ErrNoSuchProgram if another choice helps, and a *TracingError if the program cannot be traced.
+// attached program, or the components of a libxdp dispatcher. A selector is a program's name, an
+// id, or "all", with or without a function: see SplitSelector. An id may be that of any XDP
+// program, such as one in a devmap or cpumap. Without selectors Targets opens the only program that
+// runs there. The error is an ErrNoProgram, ErrSeveralPrograms, ErrOtherProgram,
+// ErrAmbiguousProgram or ErrNoSuchProgram if another choice helps, and a *TracingError if the
+// program cannot be traced.
 func Targets(ifi Interface, selectors []string) ([]Target, error) {
 	chosen, err := chooseRunning(ifi, selectors)
 	if err != nil {
@@ -57,8 +58,8 @@ func Targets(ifi Interface, selectors []string) ([]Target, error) {
 
 // OneProgram chooses one of the programs of an interface. Without a selector that is the attached
 // program, even if it is a libxdp dispatcher: its verdict is that of all its components. A single
-// component replaces the whole dispatcher; then OneProgram returns the component. With a selector it
-// is the program that Targets opens; several are an ErrAmbiguousProgram.
+// component replaces the whole dispatcher; then OneProgram returns the component. With a selector
+// it is the program that Targets opens; several are an ErrAmbiguousProgram.
 func OneProgram(ifi Interface, selector string) (Program, error) {
 	if selector == "" && len(ifi.Programs) == 1 {
 		if running, err := Running(ifi); err == nil && len(running) == 1 && takesPlaceOf(ifi.Programs[0], running[0]) {
@@ -211,8 +212,8 @@ func takesPacket(f *btf.Func, context string) bool {
 	return ok && pointed.Name == context
 }
 
-// replacementOf returns the program that has replaced a target's function. ok is false if there is none,
-// or if this process may not list links.
+// replacementOf returns the program that has replaced a target's function. ok is false if there is
+// none, or if this process may not list links.
 func replacementOf(t Target, info *ebpf.ProgramInfo) (Program, bool) {
 	found, err := components(t.Program)
 	if err != nil || len(found) == 0 {
@@ -239,8 +240,8 @@ func replacementOf(t Target, info *ebpf.ProgramInfo) (Program, bool) {
 	return Program{}, false
 }
 
-// takesPlaceOf reports whether a component has replaced the main function of a dispatcher. It is false
-// if this process may not list links.
+// takesPlaceOf reports whether a component has replaced the main function of a dispatcher. It is
+// false if this process may not list links.
 func takesPlaceOf(dispatcher, component Program) bool {
 	info, err := programInfo(dispatcher.ID)
 	if err != nil {

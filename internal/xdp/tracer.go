@@ -7,8 +7,8 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// AttachTracer runs a loaded fentry or fexit program on its target until the link is closed. The error
-// wraps the kernel's error number; support.ExplainTracer finds the cause.
+// AttachTracer runs a loaded fentry or fexit program on its target until the link is closed. The
+// error wraps the kernel's error number; support.ExplainTracer finds the cause.
 func AttachTracer(prog *ebpf.Program) (link.Link, error) {
 	l, err := link.AttachTracing(link.TracingOptions{Program: prog})
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
-// maxChain is the maximum number of skipped headers. libpcap makes a loop without a limit, which the
-// kernel refuses. RFC 8200 defines six extension headers, and one of them may occur twice.
+// maxChain is the maximum number of skipped headers. libpcap makes a loop without a limit, which
+// the kernel refuses. RFC 8200 defines six extension headers, and one of them may occur twice.
 const maxChain = 8
 
 // protochain tests for a protocol behind extension headers of IPv6 or authentication headers.
@@ -56,8 +56,8 @@ func (c *chain) isNext(header uint32) *block {
 }
 
 // skip moves behind a header. Its first byte is the protocol of the next header. Its second byte is
-// its length without the first 8 bytes in units of 8 bytes; in an authentication header, in units of
-// 4 bytes.
+// its length without the first 8 bytes in units of 8 bytes; in an authentication header, in units
+// of 4 bytes.
 func (c *chain) skip(header uint32) *block {
 	start := c.g.payload.constant + c.g.toNetwork
 	length := []*stmt{op(Add, 1), op(Lsh, 3)}

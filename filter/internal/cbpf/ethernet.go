@@ -7,9 +7,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
-// ifEthernet adds to a test of an Ethernet header the condition that the packet has one. A packet of
-// the walk may have none, nor the payload of a Geneve header: then geneve has stored the same offset
-// for link header and payload.
+// ifEthernet adds to a test of an Ethernet header the condition that the packet has one. A packet
+// of the walk may have none, nor the payload of a Geneve header: then geneve has stored the same
+// offset for link header and payload.
 func (g *generator) ifEthernet(b *block) *block {
 	if g.carried {
 		return and(g.levelHasEthernet(), b)

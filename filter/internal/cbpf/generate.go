@@ -49,8 +49,8 @@ const (
 	linkLoopback
 )
 
-// firstPlace is the beginning of a packet of a link type, for Ethernet with shift bytes of VLAN tags
-// after the addresses.
+// firstPlace is the beginning of a packet of a link type, for Ethernet with shift bytes of VLAN
+// tags after the addresses.
 func firstPlace(l headers.Link, shift uint32) place {
 	switch l {
 	case headers.Cooked:

@@ -8,9 +8,9 @@ import (
 // host c" first the tests of the source and then the tests of the destination.
 //
 // A chain is a row of tests with the same target at one exit: the true exit for the tests of an
-// "or", the false exit for the tests of an "and". At the other exit comes the next test. Their order
-// does not change the result if the packet has the bytes of all tests, and no test reads an atom
-// that another one writes.
+// "or", the false exit for the tests of an "and". At the other exit comes the next test. Their
+// order does not change the result if the packet has the bytes of all tests, and no test reads an
+// atom that another one writes.
 func (o *optimiser) group() {
 	for _, n := range o.order {
 		for exit := range n.edges {

@@ -51,8 +51,8 @@ func needsWalk(n syntax.Expr) bool {
 	return false
 }
 
-// inner tests the packets inside the current one, until the expression holds for one of them. A word
-// like vlan moves only the later tests of this expression.
+// inner tests the packets inside the current one, until the expression holds for one of them. A
+// word like vlan moves only the later tests of this expression.
 func (g *generator) inner(n *syntax.Inner) *block {
 	outside := g.place
 	begin, untouched := g.begin, g.touched

@@ -78,8 +78,8 @@ func (g *generator) versionIs(typ uint32) *block {
 	return always(false)
 }
 
-// familyIs tests for the address family of a version of IP, in either byte order. The other types of
-// BSD's loopback are not supported.
+// familyIs tests for the address family of a version of IP, in either byte order. The other types
+// of BSD's loopback are not supported.
 func (g *generator) familyIs(typ uint32) *block {
 	var b *block
 	for _, family := range headers.Families[uint16(typ)] {

@@ -51,8 +51,8 @@ type optimiser struct {
 	changed bool // in this round
 }
 
-// maxNodes limits the optimiser's time, which grows with the square of the number of nodes. A filter
-// with more tests would be longer than the kernel's 4096 instructions anyway.
+// maxNodes limits the optimiser's time, which grows with the square of the number of nodes. A
+// filter with more tests would be longer than the kernel's 4096 instructions anyway.
 const maxNodes = 16384
 
 func newOptimiser(first *block) *optimiser {

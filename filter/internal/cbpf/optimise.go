@@ -12,8 +12,8 @@ package cbpf
 // the packet is known to have) and liveness.go. Four rewrite: shorten.go (jumps), group.go (the
 // order of tests), simplify.go (statements) and merge.go (equal nodes).
 
-// optimise rewrites a graph, and returns its new first block. Each rewriting makes the graph smaller
-// or a path shorter, so the rounds end.
+// optimise rewrites a graph, and returns its new first block. Each rewriting makes the graph
+// smaller or a path shorter, so the rounds end.
 func optimise(first *block) *block {
 	o := newOptimiser(first)
 	o.repeat(o.shorten)

@@ -28,8 +28,8 @@ func (g *generator) portsOf(p *syntax.Primitive, typ, transport uint32) *block {
 	return b
 }
 
-// portsAfterIP is the part of portsOf for packets whose transport header follows the IP header. This
-// includes first fragments of IPv4. First fragments of IPv6 have a fragment header between.
+// portsAfterIP is the part of portsOf for packets whose transport header follows the IP header.
+// This includes first fragments of IPv4. First fragments of IPv6 have a fragment header between.
 func (g *generator) portsAfterIP(p *syntax.Primitive, typ, transport uint32) *block {
 	if typ == EtherIP {
 		head := g.equal(field{fromNetwork, 9}, SizeB, transport)

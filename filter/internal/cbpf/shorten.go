@@ -47,8 +47,8 @@ func (o *optimiser) canSkip(e *edge, n, next *node) bool {
 	return !n.mayDivide
 }
 
-// knownExit returns the exit of a node that all packets of an edge take. ok is false if it cannot be
-// proved that they take the same one.
+// knownExit returns the exit of a node that all packets of an edge take. ok is false if it cannot
+// be proved that they take the same one.
 func (o *optimiser) knownExit(e *edge, n *node) (exit int, ok bool) {
 	if n.to(onTrue) == n.to(onFalse) {
 		return onTrue, true

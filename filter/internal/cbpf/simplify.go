@@ -98,8 +98,8 @@ func (o *optimiser) simplifyJump(n *node) {
 	}
 }
 
-// simplifyAddress joins "add #c; tax; ld [x + k]" to "tax; ld [x + k+c]". An addition is modulo 2^32,
-// but the address of a load is not, so the sum must always be less than 2^32.
+// simplifyAddress joins "add #c; tax; ld [x + k]" to "tax; ld [x + k+c]". An addition is modulo
+// 2^32, but the address of a load is not, so the sum must always be less than 2^32.
 func (o *optimiser) simplifyAddress(n *node) {
 	at := n.before.clone()
 	for i, add := range n.Stmts {

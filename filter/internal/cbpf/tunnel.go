@@ -20,8 +20,8 @@ var (
 // the end of every packet, so later tests inside the tunnel fail.
 const absent = 1 << 31
 
-// tunnelSlot reserves a scratch word for a position, for the whole program. It is absent until a test
-// stores one.
+// tunnelSlot reserves a scratch word for a position, for the whole program. It is absent until a
+// test stores one.
 func (g *generator) tunnelSlot(t syntax.Token) uint32 {
 	for i := range uint32(ScratchWords) {
 		slot := ScratchWords - 1 - i

@@ -12,10 +12,10 @@ const (
 	maxGTPExtensions = 3
 )
 
-// walk generates the search for the packets inside the packet, as an expression that is always true.
-// It begins at the packet's first header, even behind words like vlan. It ends at the first header
-// that carries no packet, and where the packet is too short for the next header: that ends the walk,
-// but not the filter.
+// walk generates the search for the packets inside the packet, as an expression that is always
+// true. It begins at the packet's first header, even behind words like vlan. It ends at the first
+// header that carries no packet, and where the packet is too short for the next header: that ends
+// the walk, but not the filter.
 func (g *generator) walk() *block {
 	here := g.place
 	end := always(true)
@@ -173,8 +173,8 @@ func (s *step) ipv6(protocol *block) *block {
 }
 
 // extension skips an extension header of IPv6 and continues at more. If the next header is another
-// protocol, it continues at protocol. The length is the second byte, as in chain.skip; in a fragment
-// header that byte is reserved and 0, which is right for its 8 bytes.
+// protocol, it continues at protocol. The length is the second byte, as in chain.skip; in a
+// fragment header that byte is reserved and 0, which is right for its 8 bytes.
 func (s *step) extension(more, protocol *block) *block {
 	length := append(s.peek(1, SizeB), op(Add, 1), op(Lsh, 3), op(AddX, 0), op(St, s.base))
 	next := goTo(more, append(store(protocolWord, s.peek(0, SizeB)), length...)...)
@@ -233,8 +233,8 @@ func (s *step) gtp(k uint32) *block {
 	return ifMasked(s.peek(k, SizeB), 0xf0, 0x30, next, s.end)
 }
 
-// gtpExtension skips an extension header of GTP-U. Its first byte is its length in units of 4 bytes.
-// Its last byte is the type of the next header; 0 means that the packet comes next.
+// gtpExtension skips an extension header of GTP-U. Its first byte is its length in units of 4
+// bytes. Its last byte is the type of the next header; 0 means that the packet comes next.
 func (s *step) gtpExtension(packet, more *block) *block {
 	next := goTo(more, append(store(protocolWord, s.peek(3, SizeB)), s.advance(4)...)...)
 	next = s.ifHasBytes(4, next)

@@ -18,7 +18,8 @@ type packet struct {
 // deepest is the maximum depth of a packet for inner.
 const deepest = 4
 
-// first returns the packet in which the walk over the tree begins: behind VLAN tags, if shift is not 0.
+// first returns the packet in which the walk over the tree begins: behind VLAN tags, if shift is
+// not 0.
 func (w *walk) first(shift uint32) packet {
 	p := packet{}
 	b := w.pkt
@@ -46,8 +47,8 @@ func (w *walk) first(shift uint32) packet {
 	return p
 }
 
-// inner reports whether an expression holds for a packet inside the current one. Afterwards the place
-// is the same as before.
+// inner reports whether an expression holds for a packet inside the current one. Afterwards the
+// place is the same as before.
 func (w *walk) inner(x syntax.Expr) bool {
 	place, around := w.place, w.packet
 	defer func() { w.place, w.packet = place, around }()

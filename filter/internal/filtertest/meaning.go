@@ -8,8 +8,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
-// A Meaning interprets an expression by a walk over its tree, as the reference for compiled programs.
-// So it shares only the parser and the name resolution with the compiler.
+// A Meaning interprets an expression by a walk over its tree, as the reference for compiled
+// programs. So it shares only the parser and the name resolution with the compiler.
 //
 // Tests run from left to right. "and" and "or" skip the right side if the left one decides. A test
 // of bytes that the packet does not have ends the walk, and so does a division by 0: the packet

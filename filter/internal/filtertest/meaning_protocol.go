@@ -7,8 +7,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
-// protocolNumbers are the tests for a protocol by its name alone: the numbers in the header of another
-// protocol, one of which the packet must have. ProtoNone stands for IPv4 and IPv6.
+// protocolNumbers are the tests for a protocol by its name alone: the numbers in the header of
+// another protocol, one of which the packet must have. ProtoNone stands for IPv4 and IPv6.
 var protocolNumbers = map[syntax.Proto]struct {
 	in      syntax.Proto
 	numbers []uint32

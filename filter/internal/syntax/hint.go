@@ -35,8 +35,8 @@ var popular = map[string]string{
 	"syn": "tcp[tcpflags] & tcp-syn != 0", "rst": "tcp[tcpflags] & tcp-rst != 0", "bpdu": "stp", "lldp": "ether proto 0x88cc",
 }
 
-// PortsOf returns the expression for the ports of a popular name: "port 53" for dns. It returns "" if
-// the name has no ports.
+// PortsOf returns the expression for the ports of a popular name: "port 53" for dns. It returns ""
+// if the name has no ports.
 func PortsOf(word string) string {
 	if _, ports, ok := strings.Cut(popular[word], "port "); ok {
 		return "port " + ports
