@@ -26,24 +26,17 @@ func Find(prog *ebpf.Program) (Kind, error) {
 	case !errors.Is(err, ebpf.ErrNotSupported):
 		return 0, fmt.Errorf("try to attach a program by tcx: %w", err)
 	}
-	release, err := kernelRelease()
-	if err != nil {
-		return 0, err
+	var kernel unix.Utsname
+	if err := unix.Uname(&kernel); err != nil {
+		return 0, fmt.Errorf("ask for the kernel's version: %w", err)
 	}
+	release := unix.ByteSliceToString(kernel.Release[:])
 	for _, name := range []string{"sch_ingress", "cls_bpf"} {
 		if !hasModule("/", release, name) {
 			return 0, message.Errorf(ErrNoKind, "this kernel has neither tcx nor the module %s", name)
 		}
 	}
 	return Clsact, nil
-}
-
-func kernelRelease() (string, error) {
-	var name unix.Utsname
-	if err := unix.Uname(&name); err != nil {
-		return "", fmt.Errorf("ask for the kernel's version: %w", err)
-	}
-	return unix.ByteSliceToString(name.Release[:]), nil
 }
 
 // hasModule reports whether a module is loaded, built in, or available. If the lists of modules

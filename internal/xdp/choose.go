@@ -62,14 +62,6 @@ func match(ifname string, running []Program, selector string) ([]Program, error)
 	return found, nil
 }
 
-func listChosen(chosen []chosenProgram) string {
-	var programs []Program
-	for _, c := range chosen {
-		programs = append(programs, c.Program)
-	}
-	return ListPrograms(programs)
-}
-
 // ListPrograms returns programs as an error lists them: "first (id 3), second (id 4)".
 func ListPrograms(programs []Program) string {
 	var names []string

@@ -79,7 +79,11 @@ func OneProgram(ifi Interface, selector string) (Program, error) {
 		return Program{}, err
 	}
 	if len(chosen) > 1 {
-		return Program{}, message.Errorf(ErrAmbiguousProgram, "program %s: only one can be chosen here: %s", selector, listChosen(chosen))
+		var programs []Program
+		for _, c := range chosen {
+			programs = append(programs, c.Program)
+		}
+		return Program{}, message.Errorf(ErrAmbiguousProgram, "program %s: only one can be chosen here: %s", selector, ListPrograms(programs))
 	}
 	return chosen[0].Program, nil
 }
