@@ -8,8 +8,8 @@ import (
 )
 
 // ifEthernet adds to a test of an Ethernet header the condition that the packet has one. A packet
-// of the walk may have none, nor the payload of a Geneve header: then geneve has stored the same
-// offset for link header and payload.
+// of the walk may lack it, and so may a packet in Geneve: then the function geneve has stored the
+// same offset for link header and payload.
 func (g *generator) ifEthernet(b *block) *block {
 	if g.carried {
 		return and(g.levelHasEthernet(), b)

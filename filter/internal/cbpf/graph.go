@@ -32,7 +32,7 @@ type block struct {
 	// the others. Until then Exits[i] is the block with the list's next exit. inverted selects
 	// which exit of a block is in which list.
 	first    *block
-	inverted bool // OnFalse is the exit that makes the expression true
+	inverted bool // onFalse is the exit that makes the expression true
 }
 
 // returns reports whether the block ends the filter.
