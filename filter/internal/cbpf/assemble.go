@@ -29,8 +29,8 @@ func layout(first *block) []*block {
 			return
 		}
 		seen[b] = true
-		visit(b.Exits[onFalse])
-		visit(b.Exits[onTrue])
+		visit(b.exits[onFalse])
+		visit(b.exits[onTrue])
 		order = append(order, b)
 	}
 	visit(first)
@@ -54,18 +54,18 @@ func (p *program) skip(at int) int { return len(p.code) - at - 1 }
 
 // add adds a block before the others.
 func (p *program) add(b *block) {
-	last := bpf.RawInstruction{Op: uint16(b.Last.Code), K: b.Last.K}
-	switch to := b.Exits[onTrue]; {
-	case b.Last.Code == Ja:
+	last := bpf.RawInstruction{Op: uint16(b.last.Code), K: b.last.K}
+	switch to := b.exits[onTrue]; {
+	case b.last.Code == Ja:
 		last.K = uint32(p.skip(p.start[to]))
 	case to != nil:
-		yes, no := p.target(b.Exits[onTrue]), p.target(b.Exits[onFalse])
+		yes, no := p.target(b.exits[onTrue]), p.target(b.exits[onFalse])
 		last.Jt, last.Jf = uint8(p.skip(yes)), uint8(p.skip(no))
 	}
-	if b.Last.Code != Ja || last.K > 0 {
+	if b.last.Code != Ja || last.K > 0 {
 		p.code = append(p.code, last)
 	}
-	for _, s := range slices.Backward(b.Stmts) {
+	for _, s := range slices.Backward(b.stmts) {
 		p.code = append(p.code, bpf.RawInstruction{Op: uint16(s.Code), K: s.K})
 	}
 	p.start[b] = len(p.code) - 1

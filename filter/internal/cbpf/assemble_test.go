@@ -10,17 +10,17 @@ func TestFarExits(t *testing.T) {
 	t.Parallel()
 	for instructions := 240; instructions < 280; instructions++ {
 		near, far := row(instructions/2, newBlock(RetK, 1)), row(200, newBlock(RetK, 2))
-		near.Stmts = near.Stmts[:instructions%2]
+		near.stmts = near.stmts[:instructions%2]
 		join := near
-		for join.Exits[onTrue].Exits[onTrue] != nil {
-			join = join.Exits[onTrue]
+		for join.exits[onTrue].exits[onTrue] != nil {
+			join = join.exits[onTrue]
 		}
-		end := join.Exits[onTrue]
-		join.Exits[onTrue], join.Exits[onFalse] = branch(newBlock(Jeq, 7), end, far), far
+		end := join.exits[onTrue]
+		join.exits[onTrue], join.exits[onFalse] = branch(newBlock(Jeq, 7), end, far), far
 		test := newBlock(Jeq, 7)
-		test.Exits = [2]*block{end, far}
+		test.exits = [2]*block{end, far}
 		first := newBlock(Jgt, 5, op(LdLen, 0))
-		first.Exits = [2]*block{test, near} // the true exit comes next
+		first.exits = [2]*block{test, near} // the true exit comes next
 		prog := assemble(first)
 		for length, want := range map[uint32]uint32{0: 2, 7: 1, 8: 2} {
 			if got := Interpret(prog, nil, length); got != want {
@@ -34,7 +34,7 @@ func TestFarExits(t *testing.T) {
 func row(n int, last *block) *block {
 	for range n {
 		b := newBlock(Jeq, 0, op(Tax, 0))
-		b.Exits = [2]*block{last, last}
+		b.exits = [2]*block{last, last}
 		last = b
 	}
 	return last

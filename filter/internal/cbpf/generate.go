@@ -88,7 +88,7 @@ func generate(root syntax.Expr, o Options) (first *block) {
 		begin = g.begin
 	}
 	first = branch(b, accept, reject)
-	first.Stmts = append(begin, first.Stmts...)
+	first.stmts = append(begin, first.stmts...)
 	return first
 }
 

@@ -22,28 +22,28 @@ const (
 // block is a node of the control-flow graph: straight-line code that ends with a two-way jump or a
 // return.
 type block struct {
-	Stmts []*stmt
-	Last  stmt      // the jump or return
-	Exits [2]*block // the targets of the jump; nil after a return
+	stmts []*stmt
+	last  stmt      // the jump or return
+	exits [2]*block // the targets of the jump; nil after a return
 
 	// While an expression is built, its last block represents all of it, and first is its first
 	// block. The exits that leave the expression have no target yet, and form two linked lists,
 	// both from the last block: one of the exits that are taken when the expression is true, one of
-	// the others. Until then Exits[i] is the block with the list's next exit. inverted selects
+	// the others. Until then exits[i] is the block with the list's next exit. inverted selects
 	// which exit of a block is in which list.
 	first    *block
 	inverted bool // onFalse is the exit that makes the expression true
 }
 
 // returns reports whether the block ends the filter.
-func (b *block) returns() bool { return b.Last.Code&ClassMask == ClassRET }
+func (b *block) returns() bool { return b.last.Code&ClassMask == ClassRET }
 
 // rejects reports whether the block ends the filter with "no match".
-func (b *block) rejects() bool { return b.Last.Code == RetK && b.Last.K == 0 }
+func (b *block) rejects() bool { return b.last.Code == RetK && b.last.K == 0 }
 
 // newBlock makes an expression of one block: stmts, and then a jump or return.
 func newBlock(code int, k uint32, stmts ...*stmt) *block {
-	b := &block{Last: stmt{Code: code, K: k}, Stmts: stmts}
+	b := &block{last: stmt{Code: code, K: k}, stmts: stmts}
 	b.first = b
 	return b
 }
@@ -51,7 +51,7 @@ func newBlock(code int, k uint32, stmts ...*stmt) *block {
 // goTo makes a block that runs statements and continues at another one.
 func goTo(next *block, stmts ...*stmt) *block {
 	b := newBlock(Ja, 0, stmts...)
-	b.Exits = [2]*block{next, next}
+	b.exits = [2]*block{next, next}
 	return b
 }
 
@@ -66,9 +66,9 @@ func branch(b, yes, no *block) *block {
 // open returns the block's exit in the list for a true expression.
 func (b *block) open() **block {
 	if b.inverted {
-		return &b.Exits[onFalse]
+		return &b.exits[onFalse]
 	}
-	return &b.Exits[onTrue]
+	return &b.exits[onTrue]
 }
 
 // patch points every exit of the list that begins with a block to target.

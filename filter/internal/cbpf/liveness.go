@@ -22,13 +22,13 @@ func (o *optimiser) findLiveness() {
 			}
 		}
 		n.written, n.read = 0, 0
-		for _, s := range n.Stmts {
+		for _, s := range n.stmts {
 			n.read |= reads(s) &^ n.written
 			n.written |= 1 << writes(s)
 		}
-		n.read |= reads(&n.Last) &^ n.written
+		n.read |= reads(&n.last) &^ n.written
 		n.liveIn = n.liveAtJump()
-		for _, s := range slices.Backward(n.Stmts) {
+		for _, s := range slices.Backward(n.stmts) {
 			n.liveIn = n.liveIn&^(1<<writes(s)) | reads(s)
 		}
 	}
@@ -39,7 +39,7 @@ func (n *node) liveAtJump() uint32 {
 	if n.to(onTrue) == n.to(onFalse) { // a return's are both nil
 		return n.liveOut
 	}
-	return n.liveOut | reads(&n.Last)
+	return n.liveOut | reads(&n.last)
 }
 
 // reads returns the atoms that an instruction reads.

@@ -28,12 +28,12 @@ func (o *optimiser) merge() {
 func (n *node) signature() string {
 	var key []byte
 	add := func(v uint32) { key = binary.LittleEndian.AppendUint32(key, v) }
-	for _, s := range n.Stmts {
+	for _, s := range n.stmts {
 		add(uint32(s.Code))
 		add(s.K)
 	}
-	add(uint32(n.Last.Code))
-	add(n.Last.K)
+	add(uint32(n.last.Code))
+	add(n.last.K)
 	for exit := range n.edges {
 		if to := n.to(exit); to != nil {
 			add(uint32(to.index))

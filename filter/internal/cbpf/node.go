@@ -7,7 +7,7 @@ import (
 )
 
 // node is a block with the results of the analysis. While the passes run, edges hold the jump's
-// targets; finish writes them back to the block's Exits.
+// targets; finish writes them back to the block's exits.
 type node struct {
 	*block
 	edges     [2]edge // [onTrue], [onFalse]; to is nil after a return
@@ -67,12 +67,12 @@ func newOptimiser(first *block) *optimiser {
 		if len(seen) > maxNodes {
 			syntax.Raise("join networks instead of hosts, or split the filter", "expression has more than %d tests", maxNodes)
 		}
-		for exit, to := range b.Exits {
+		for exit, to := range b.exits {
 			n.edges[exit].to = visit(to)
 		}
 		return n
 	}
-	entry := newNode(&block{Last: stmt{Code: Jeq}})
+	entry := newNode(&block{last: stmt{Code: Jeq}})
 	entry.edges[onTrue].to = visit(first)
 	entry.edges[onFalse].to = entry.edges[onTrue].to
 	return &optimiser{entry: entry}
@@ -92,7 +92,7 @@ func (o *optimiser) finish() *block {
 	for _, n := range o.order {
 		for exit := range n.edges {
 			if to := n.to(exit); to != nil {
-				n.Exits[exit] = to.block
+				n.exits[exit] = to.block
 			}
 		}
 	}

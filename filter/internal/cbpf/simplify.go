@@ -25,7 +25,7 @@ func (o *optimiser) simplify() {
 // operand is a constant.
 func (o *optimiser) simplifyStatements(n *node) {
 	at := n.before.clone()
-	n.Stmts = slices.DeleteFunc(n.Stmts, func(s *stmt) bool {
+	n.stmts = slices.DeleteFunc(n.stmts, func(s *stmt) bool {
 		was, x := at.held[writes(s)], at.held[atomX]
 		e := o.apply(s, &at)
 		if e.result == was && !e.mayEnd() {
@@ -68,13 +68,13 @@ func (o *optimiser) simplifyStatement(s *stmt, e effect, x value, after [atoms]v
 // simplifyJump replaces a constant X in the comparison of a jump, and joins a calculation before it
 // into the comparison: "sub #1; jeq #2" becomes "jeq #3".
 func (o *optimiser) simplifyJump(n *node) {
-	jump := n.Last
+	jump := n.last
 	if k, ok := o.values.isConstant(n.after.held[atomX]); ok && jump.Code&SrcMask == SrcX {
 		jump = stmt{Code: jump.Code &^ SrcMask, K: k}
 	}
 	isLive := n.liveOut>>atomA&1 != 0 // the content of A
-	if at := len(n.Stmts) - 1; at >= 0 && jump.Code == Jeq && !isLive {
-		last := *n.Stmts[at]
+	if at := len(n.stmts) - 1; at >= 0 && jump.Code == Jeq && !isLive {
+		last := *n.stmts[at]
 		isJoined, swap := true, false
 		switch {
 		case last.Code == Sub:
@@ -87,14 +87,14 @@ func (o *optimiser) simplifyJump(n *node) {
 			isJoined = false
 		}
 		if isJoined {
-			n.Stmts = n.Stmts[:at]
+			n.stmts = n.stmts[:at]
 		}
 		if swap {
 			n.edges[onTrue].to, n.edges[onFalse].to = n.to(onFalse), n.to(onTrue)
 		}
 	}
-	if jump != n.Last {
-		n.Last, o.changed = jump, true
+	if jump != n.last {
+		n.last, o.changed = jump, true
 	}
 }
 
@@ -102,21 +102,21 @@ func (o *optimiser) simplifyJump(n *node) {
 // 2^32, but the address of a load is not, so the sum must always be less than 2^32.
 func (o *optimiser) simplifyAddress(n *node) {
 	at := n.before.clone()
-	for i, add := range n.Stmts {
+	for i, add := range n.stmts {
 		sum := at.held[atomA]
 		o.apply(add, &at)
-		if i+2 >= len(n.Stmts) || add.Code != Add || n.Stmts[i+1].Code != Tax {
+		if i+2 >= len(n.stmts) || add.Code != Add || n.stmts[i+1].Code != Tax {
 			continue
 		}
-		load := n.Stmts[i+2]
+		load := n.stmts[i+2]
 		later := n.liveAtJump() // the atoms that are live after the load
-		for _, s := range slices.Backward(n.Stmts[i+3:]) {
+		for _, s := range slices.Backward(n.stmts[i+3:]) {
 			later = later&^(1<<writes(s)) | reads(s)
 		}
 		if load.Code&ClassMask == ClassLD && load.Code&ModeMask == ModeIND && later>>atomX&1 == 0 &&
 			uint64(o.values.bounds[sum].most)+uint64(add.K)+uint64(load.K) < 1<<32 {
 			load.K += add.K
-			n.Stmts = slices.Delete(n.Stmts, i, i+1)
+			n.stmts = slices.Delete(n.stmts, i, i+1)
 			o.changed = true
 			return
 		}
@@ -126,14 +126,14 @@ func (o *optimiser) simplifyAddress(n *node) {
 // removeUnused removes statements with unread results, unless they may end the filter.
 func (o *optimiser) removeUnused(n *node) {
 	at := n.before.clone()
-	mayEnd := make([]bool, len(n.Stmts))
-	for i, s := range n.Stmts {
+	mayEnd := make([]bool, len(n.stmts))
+	for i, s := range n.stmts {
 		e := o.apply(s, &at)
 		mayEnd[i] = e.mayEnd()
 	}
 	live := n.liveAtJump()
 	var kept []*stmt // the last one first
-	for i, s := range slices.Backward(n.Stmts) {
+	for i, s := range slices.Backward(n.stmts) {
 		if live>>writes(s)&1 == 0 && !mayEnd[i] {
 			o.changed = true
 			continue
@@ -142,5 +142,5 @@ func (o *optimiser) removeUnused(n *node) {
 		kept = append(kept, s)
 	}
 	slices.Reverse(kept)
-	n.Stmts = kept
+	n.stmts = kept
 }

@@ -181,7 +181,7 @@ func (o *optimiser) findValues() {
 		n.before = o.meeting(n)
 		s := n.before.clone()
 		n.loads, n.mayDivide = n.loads[:0], false
-		for _, stmt := range n.Stmts {
+		for _, stmt := range n.stmts {
 			e := o.apply(stmt, &s)
 			if e.load.size > 0 {
 				n.loads = append(n.loads, e.load)
@@ -189,9 +189,9 @@ func (o *optimiser) findValues() {
 			n.mayDivide = n.mayDivide || e.divides
 		}
 		n.after = s
-		n.test = test{n.Last.Code & OpMask, s.held[atomA], s.held[atomX]}
-		if n.Last.Code&SrcMask == SrcK {
-			n.test.operand = o.values.constant(n.Last.K)
+		n.test = test{n.last.Code & OpMask, s.held[atomA], s.held[atomX]}
+		if n.last.Code&SrcMask == SrcK {
+			n.test.operand = o.values.constant(n.last.K)
 		}
 	}
 }
