@@ -18,7 +18,7 @@ const MaxInstructions = cbpf.MaxInstructions
 // its index.
 func Check(prog []bpf.RawInstruction) error { return check(prog, 0) }
 
-// check is Check for a program that may look up in so many sets.
+// check is Check for a program with a number of sets.
 func check(prog []bpf.RawInstruction, sets int) error {
 	switch n := len(prog); {
 	case n == 0:
@@ -29,7 +29,7 @@ func check(prog []bpf.RawInstruction, sets int) error {
 		return fmt.Errorf("instruction %d: program does not end with ret", n-1)
 	}
 	for i, ins := range prog {
-		if set, is := cbpf.SetOf(ins.Op); is && set < sets && cbpf.IsLookup(ins.Op) {
+		if set, hasSet := cbpf.SetOf(ins.Op); hasSet && set < sets && cbpf.IsLookup(ins.Op) {
 			continue
 		}
 		if err := checkInstruction(ins, len(prog)-i-1); err != nil {
@@ -41,7 +41,7 @@ func check(prog []bpf.RawInstruction, sets int) error {
 
 // checkInstruction checks an instruction. left is the number of instructions after it.
 func checkInstruction(ins bpf.RawInstruction, left int) error {
-	if !cbpf.Known(ins.Op) {
+	if !cbpf.IsKnown(ins.Op) {
 		return fmt.Errorf("unknown opcode %#x", ins.Op)
 	}
 	class, mode := ins.Op&cbpf.ClassMask, ins.Op&cbpf.ModeMask

@@ -4,17 +4,17 @@
 //	prog, err := filter.Compile("tcp port 443 and not host 192.0.2.1", filter.Options{})
 //
 // Expressions have their meaning in pcap-filter(7), on an Ethernet interface or on packets of
-// another link type (Options.LinkType). Its tests run from left to right. A packet that ends before
+// another link type (Options.LinkType). Tests run from left to right. A packet that ends before
 // the bytes of a test does not match, not even under "not"; the optimiser keeps that.
 //
 // # Packets inside packets
 //
-// The word inner, which libpcap does not have, binds like not: "inner x" holds for a packet if x
-// holds for one that it carries, the next one inside or a deeper one, of at most four inside each
-// other. docs/choosing.md lists the tunnels. The search for them is a part of the classic program,
-// about 2,000 instructions long, in front of the first inner; x is compiled once for each of the
-// four. A packet in which a header of a tunnel is cut off carries nothing: that does not reject it.
-// Where a packet was captured shorter than it was, a missing header rejects it, as in any test.
+// The word inner, which libpcap does not have, has the precedence of not: "inner x" holds for a
+// packet if x holds for a packet inside it, at one of at most four levels. docs/choosing.md lists
+// the tunnels. The search for them is a part of the classic program, about 2,000 instructions long,
+// before the first inner; x is compiled once for each level. A packet with an incomplete header of
+// a tunnel contains no inner packet, and is not rejected for that. A header that is missing only
+// from the captured bytes rejects the packet, as in any test.
 //
 // # Differences from libpcap
 //
@@ -22,8 +22,8 @@
 //   - docs/choosing.md lists the expressions that libpcap compiles to a different program.
 //   - On Ethernet, raw IP and loopback, inbound is true and outbound is false, or the reverse with
 //     Options.Outbound: the direction of packets is known before the filter runs.
-//   - Names of Ethernet addresses (/etc/ethers; gateway needs them) are refused, and ifindex but
-//     for LINUX_SLL2. ParseRaw reads what "tcpdump -ddd" makes of such an expression.
+//   - Names of Ethernet addresses (/etc/ethers; gateway needs them) are refused, and ifindex except
+//     for LINUX_SLL2. ParseRaw reads the program that "tcpdump -ddd" prints for such an expression.
 //   - protochain skips eight headers at most. libpcap's has a loop, which the kernel refuses.
 //   - As in libpcap 1.11, vxlan is supported, and lldp and slow after ether proto; numbers that are
 //     too large for their field and invalid DECnet addresses are refused.
@@ -45,8 +45,6 @@ import (
 	"golang.org/x/net/bpf"
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
-	"github.com/xdpcap/xdpcap/filter/internal/code"
-	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
@@ -62,15 +60,15 @@ type Options struct {
 	Outbound  bool       // compile for sent packets: outbound is true, inbound is false
 	VLANAware bool       // match after one or two VLAN tags, too, unless the expression names vlan
 
-	// Sets are those that the expression may name: "host in @blocked" is in Sets["blocked"].
+	// Sets are the sets by their names: "host in @blocked" looks up in Sets["blocked"].
 	Sets map[string]Set
 
-	// Fragments lets tests for ports see those of first fragments of IPv6, too. As in libpcap, they
-	// otherwise only see the ports right after IPv6's first header.
+	// Fragments makes tests for ports also match first fragments of IPv6. Without it they only
+	// match ports right after IPv6's first header, as in libpcap.
 	Fragments bool
 
-	// VXLANPort is a UDP port at which the words vxlan and inner expect VXLAN, too; 0 = none. They
-	// always do at 4789, and inner at 8472.
+	// VXLANPort is an additional UDP port of VXLAN for the words vxlan and inner; 0 = none. Port
+	// 4789 is always one, and for inner 8472.
 	VXLANPort uint16
 
 	// Unoptimised skips the optimiser, as tcpdump -O does. The program is longer and matches the
@@ -88,6 +86,10 @@ type Options struct {
 // Ethernet (1), LINUX_SLL (113), LINUX_SLL2 (276), IP without a header before it (101, 228, 229 and
 // 12 and 14 of older files), and BSD's loopback (NULL, 0, and LOOP, 108).
 func KnowsLinkType(number uint16) bool { return headers.LinkOf(number) != headers.UnknownLink }
+
+// IsKeyword reports whether a word has a meaning at any position of an expression, such as tcp,
+// host or not.
+func IsKeyword(word string) bool { return syntax.IsKeyword(word) }
 
 // Compile turns an expression into a classic program. The empty expression matches every packet.
 // For a faulty expression it returns an *Error. Compile may be called concurrently if the Resolver
@@ -132,27 +134,24 @@ func CompileBoth(text string, o Options) (received, sent *Program, err error) {
 	return received, sent, err
 }
 
-// compile runs the stages. A stage raises a fault if the expression cannot be
-// compiled.
+// compile runs the stages. A stage raises a fault if the expression cannot be compiled.
 func compile(text string, o Options) *Program {
 	tree := syntax.Parse(text)
-	names.Resolve(tree, o.Resolver)
+	cbpf.Resolve(tree, o.Resolver)
 	var sets []NamedSet
-	for _, used := range names.ResolveSets(tree, o.Sets) {
+	for _, used := range cbpf.ResolveSets(tree, o.Sets) {
 		sets = append(sets, NamedSet{used.Name, used.Kind, o.Sets[used.Name]})
 	}
-	first := code.Generate(tree, code.Options{SnapLen: uint32(o.SnapLen), Netmask: o.Netmask, Outbound: o.Outbound, VLANAware: o.VLANAware, Fragments: o.Fragments, VXLANPort: uint32(o.VXLANPort), Link: headers.LinkOf(o.LinkType)})
-	if !o.Unoptimised {
-		first = code.Optimise(first)
-		if first.Last.Code == cbpf.RetK && first.Last.K == 0 {
-			syntax.Fault{Message: "expression rejects all packets", Kind: ErrNothing}.Throw()
-		}
-	}
-	prog := code.Assemble(first)
-	if len(prog) > MaxInstructions {
-		syntax.Raise("join networks instead of hosts, or split the filter",
-			"expression compiles to %d instructions, the kernel takes %d", len(prog), MaxInstructions)
-	}
+	prog := cbpf.Compile(tree, cbpf.Options{
+		SnapLen:     uint32(o.SnapLen),
+		Netmask:     o.Netmask,
+		Outbound:    o.Outbound,
+		VLANAware:   o.VLANAware,
+		Fragments:   o.Fragments,
+		VXLANPort:   uint32(o.VXLANPort),
+		Link:        headers.LinkOf(o.LinkType),
+		Unoptimised: o.Unoptimised,
+	})
 	return &Program{Instructions: prog, Sets: sets}
 }
 

@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
-	"github.com/xdpcap/xdpcap/filter/internal/names"
 )
 
 // inner looks into each kind of tunnel. The innermost packet is TCP from 10.0.0.2, port 1234, to
@@ -18,43 +18,43 @@ func TestInner(t *testing.T) {
 		return filtertest.Frame(filtertest.Eth(2, 1), filtertest.BE(typ), filtertest.Frame(parts...))
 	}
 	v4 := func(protocol byte, parts ...[]byte) []byte {
-		return frame(names.EtherIP, filtertest.IPv4Header(protocol, "1.2.3.4", "10.0.0.1", 0, 0, filtertest.Frame(parts...)))
+		return frame(cbpf.EtherIP, filtertest.IPv4Header(protocol, "1.2.3.4", "10.0.0.1", 0, 0, filtertest.Frame(parts...)))
 	}
 	v6 := func(protocol byte, parts ...[]byte) []byte {
-		return frame(names.EtherIP6, filtertest.IPv6Header(protocol, "2001:db8::1", "fe80::1", filtertest.Frame(parts...)))
+		return frame(cbpf.EtherIP6, filtertest.IPv6Header(protocol, "2001:db8::1", "fe80::1", filtertest.Frame(parts...)))
 	}
 	udp := func(port uint16) []byte {
 		return filtertest.Frame(filtertest.BE(50000), filtertest.BE(port), make([]byte, 4))
 	}
-	ip := filtertest.IPv4Header(names.IPTCP, "10.0.0.2", "192.168.1.1", 0, 0, filtertest.PortHeader(1234, 22, 2))
-	plain := filtertest.Frame(filtertest.Eth(9, 8), filtertest.BE(names.EtherIP), ip)
+	ip := filtertest.IPv4Header(cbpf.IPTCP, "10.0.0.2", "192.168.1.1", 0, 0, filtertest.PortHeader(1234, 22, 2))
+	plain := filtertest.Frame(filtertest.Eth(9, 8), filtertest.BE(cbpf.EtherIP), ip)
 	vxlan := []byte{8, 0, 0, 0, 0, 0, 5, 0}
 	fragment := func(offset byte) []byte {
-		b := v4(names.IPIPIP, ip)
+		b := v4(cbpf.IPIPIP, ip)
 		b[14+7] = offset
 		return b
 	}
 	packets := []namedPacket{
 		{"plain", plain},
 		{"short", plain[:36]},
-		{"tag", frame(names.Ether8021Q, []byte{0, 5}, filtertest.BE(names.EtherIP), ip)},
-		{"label", frame(names.EtherMPLS, []byte{0, 1, 0x10, 64, 0, 1, 0x21, 64}, ip)},
-		{"pppoe", frame(names.EtherPPPoES, []byte{0x11, 0, 0, 1, 0, 50, 0, 0x21}, ip)},
-		{"ipip", v4(names.IPIPIP, ip)},
+		{"tag", frame(cbpf.Ether8021Q, []byte{0, 5}, filtertest.BE(cbpf.EtherIP), ip)},
+		{"label", frame(cbpf.EtherMPLS, []byte{0, 1, 0x10, 64, 0, 1, 0x21, 64}, ip)},
+		{"pppoe", frame(cbpf.EtherPPPoES, []byte{0x11, 0, 0, 1, 0, 50, 0, 0x21}, ip)},
+		{"ipip", v4(cbpf.IPIPIP, ip)},
 		{"later", fragment(5)},
-		{"4in6", v6(names.IPIPIP, ip)},
-		{"options", v6(names.IPDestination, []byte{names.IPIPIP, 0, 1, 4, 0, 0, 0, 0}, ip)},
-		{"srv6", v6(names.IPRouting, []byte{names.IPEthernet, 2, 4, 0, 0, 0, 0, 0}, make([]byte, 16), plain)},
-		{"gre", v4(names.IPGRE, []byte{0xb0, 0, 8, 0}, make([]byte, 12), ip)},
-		{"bridge", v4(names.IPGRE, []byte{0, 0, 0x65, 0x58}, plain)},
-		{"erspan", v4(names.IPGRE, []byte{0x10, 0, 0x88, 0xbe, 0, 0, 0, 1}, []byte{0x10, 0, 0, 0, 0, 0, 0, 0}, plain)},
-		{"vxlan", v4(names.IPUDP, udp(4789), vxlan, plain)},
-		{"two", v6(names.IPUDP, udp(8472), vxlan, v4(names.IPIPIP, ip))},
-		{"gpe", v4(names.IPUDP, udp(4790), []byte{0x0c, 0, 0, 1, 0, 0, 5, 0}, ip)},
-		{"geneve", v4(names.IPUDP, udp(6081), []byte{1, 0, 0x65, 0x58, 0, 0, 5, 0, 0, 1, 2, 0}, plain)},
-		{"gtp", v4(names.IPUDP, udp(2152), []byte{0x34, 255, 0, 66, 0, 0, 0, 7, 0, 1, 0, 0x85, 1, 0, 9, 0}, ip)},
-		{"echo", v4(names.IPUDP, udp(2152), []byte{0x32, 1, 0, 4, 0, 0, 0, 0, 0, 1, 0, 0})},
-		{"cut", v4(names.IPUDP, udp(4789), vxlan, plain[:33])},
+		{"4in6", v6(cbpf.IPIPIP, ip)},
+		{"options", v6(cbpf.IPDestination, []byte{cbpf.IPIPIP, 0, 1, 4, 0, 0, 0, 0}, ip)},
+		{"srv6", v6(cbpf.IPRouting, []byte{cbpf.IPEthernet, 2, 4, 0, 0, 0, 0, 0}, make([]byte, 16), plain)},
+		{"gre", v4(cbpf.IPGRE, []byte{0xb0, 0, 8, 0}, make([]byte, 12), ip)},
+		{"bridge", v4(cbpf.IPGRE, []byte{0, 0, 0x65, 0x58}, plain)},
+		{"erspan", v4(cbpf.IPGRE, []byte{0x10, 0, 0x88, 0xbe, 0, 0, 0, 1}, []byte{0x10, 0, 0, 0, 0, 0, 0, 0}, plain)},
+		{"vxlan", v4(cbpf.IPUDP, udp(4789), vxlan, plain)},
+		{"two", v6(cbpf.IPUDP, udp(8472), vxlan, v4(cbpf.IPIPIP, ip))},
+		{"gpe", v4(cbpf.IPUDP, udp(4790), []byte{0x0c, 0, 0, 1, 0, 0, 5, 0}, ip)},
+		{"geneve", v4(cbpf.IPUDP, udp(6081), []byte{1, 0, 0x65, 0x58, 0, 0, 5, 0, 0, 1, 2, 0}, plain)},
+		{"gtp", v4(cbpf.IPUDP, udp(2152), []byte{0x34, 255, 0, 66, 0, 0, 0, 7, 0, 1, 0, 0x85, 1, 0, 9, 0}, ip)},
+		{"echo", v4(cbpf.IPUDP, udp(2152), []byte{0x32, 1, 0, 4, 0, 0, 0, 0, 0, 1, 0, 0})},
+		{"cut", v4(cbpf.IPUDP, udp(4789), vxlan, plain[:33])},
 	}
 	frames := "srv6 bridge erspan vxlan two geneve"
 	all := "tag label pppoe ipip 4in6 options srv6 gre bridge erspan vxlan two gpe geneve gtp"

@@ -28,14 +28,14 @@ func CArray(prog []bpf.RawInstruction) string {
 	return b.String()
 }
 
-// Listing prints a program as tcpdump -d does, for people.
+// Listing prints a program as tcpdump -d does, with mnemonics.
 func Listing(prog []bpf.RawInstruction) string { return listing(prog, nil) }
 
 func listing(prog []bpf.RawInstruction, sets []NamedSet) string {
 	var b strings.Builder
 	for n, i := range prog {
 		name, operand := mnemonic(n, i)
-		if set, is := cbpf.SetOf(i.Op); is && set < len(sets) {
+		if set, hasSet := cbpf.SetOf(i.Op); hasSet && set < len(sets) {
 			name, operand = lookupMnemonic(i, sets[set].Name)
 		}
 		if i.Op&cbpf.ClassMask == cbpf.ClassJMP && i.Op != cbpf.Ja && name != "unimp" {
@@ -65,7 +65,7 @@ const ancillaryOffset = 0xfffff000
 // mnemonic returns the name and the operand of instruction n. Numbers are signed, as in tcpdump.
 func mnemonic(n int, i bpf.RawInstruction) (name, operand string) {
 	k := int32(i.K)
-	if !cbpf.Known(i.Op) || i.Op == cbpf.LdxLen {
+	if !cbpf.IsKnown(i.Op) || i.Op == cbpf.LdxLen {
 		return "unimp", fmt.Sprintf("0x%x", i.Op)
 	}
 	switch i.Op & cbpf.ClassMask {
@@ -106,7 +106,7 @@ func mnemonic(n int, i bpf.RawInstruction) (name, operand string) {
 	return name, fmt.Sprintf("#%d", k)
 }
 
-// lookupMnemonic is mnemonic for look-ups: "in [26:4] @blocked" for the four bytes at 26.
+// lookupMnemonic is mnemonic for look-ups: "in [26:4] @blocked" looks up the four bytes at 26.
 func lookupMnemonic(i bpf.RawInstruction, set string) (name, operand string) {
 	at := fmt.Sprint(i.K)
 	if i.Op&cbpf.ModeMask == cbpf.ModeIND {
@@ -129,8 +129,8 @@ func loadMnemonic(i bpf.RawInstruction) (name, operand string) {
 	case cbpf.ModeIMM:
 		return name, fmt.Sprintf("#0x%x", i.K)
 	case cbpf.ModeABS:
-		if what := ancillaryNames[i.K-ancillaryOffset]; i.K >= ancillaryOffset && what != "" {
-			return name, "[" + what + "]"
+		if ancillary := ancillaryNames[i.K-ancillaryOffset]; i.K >= ancillaryOffset && ancillary != "" {
+			return name, "[" + ancillary + "]"
 		}
 		return name, fmt.Sprintf("[%d]", k)
 	case cbpf.ModeIND:

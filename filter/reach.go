@@ -23,21 +23,22 @@ func ReadsLength(prog []bpf.RawInstruction) bool {
 // header.
 func Reach(prog []bpf.RawInstruction) int {
 	const maxHeader = 60 // 4 * (byte & 0xf)
-	reach, headers, indexed := 0, true, false
+	reach, isIndexed := 0, false
+	onlyHeaders := true // X is always the length of an IP header
 	for _, ins := range prog {
-		constant, index := cbpf.PacketLoad(ins)
+		constant, indexed := cbpf.PacketLoad(ins)
 		end := int(min(ins.K, math.MaxInt16)) + cbpf.LoadSize(ins.Op)
 		switch {
 		case constant:
 			reach = max(reach, end)
-		case index:
-			indexed = true
+		case indexed:
+			isIndexed = true
 			reach = max(reach, end+maxHeader)
 		case ins.Op == cbpf.Tax, ins.Op&cbpf.ClassMask == cbpf.ClassLDX:
-			headers = false
+			onlyHeaders = false
 		}
 	}
-	if indexed && !headers {
+	if isIndexed && !onlyHeaders {
 		return math.MaxInt32
 	}
 	return reach

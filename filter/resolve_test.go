@@ -9,7 +9,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
-	"github.com/xdpcap/xdpcap/filter/internal/names"
 )
 
 // TestResolve compares an expression with names to the same one with numbers. It catches a
@@ -81,7 +80,7 @@ func TestNetmask(t *testing.T) {
 		t.Fatal(err)
 	}
 	for dst, want := range map[string]bool{"10.1.2.255": true, "10.1.2.0": true, "10.1.2.3": false, "255.255.255.255": true} {
-		pkt := filtertest.Frame(filtertest.Eth(1, 2), filtertest.BE(names.EtherIP), filtertest.IPv4Header(names.IPUDP, "10.1.2.3", dst, 0, 0, nil))
+		pkt := filtertest.Frame(filtertest.Eth(1, 2), filtertest.BE(cbpf.EtherIP), filtertest.IPv4Header(cbpf.IPUDP, "10.1.2.3", dst, 0, 0, nil))
 		if got := cbpf.Interpret(prog, pkt, uint32(len(pkt))) != 0; got != want {
 			t.Errorf("ip broadcast on a packet to %s is %v", dst, got)
 		}

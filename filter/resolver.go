@@ -3,7 +3,7 @@ package filter
 import (
 	"net/netip"
 
-	"github.com/xdpcap/xdpcap/filter/internal/names"
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
 // Resolver turns the names of an expression into numbers. Compile calls it only for words that are
@@ -24,4 +24,4 @@ type Resolver interface {
 // SystemResolver reads /etc/services, /etc/protocols and /etc/networks, and looks hosts up in
 // /etc/hosts and the DNS with Go's own resolver, so that a static binary behaves the same
 // everywhere. It is the default of Compile.
-func SystemResolver() Resolver { return names.System{} }
+func SystemResolver() Resolver { return cbpf.System{} }

@@ -1,19 +1,19 @@
 package filter
 
-import "github.com/xdpcap/xdpcap/filter/internal/names"
+import "github.com/xdpcap/xdpcap/filter/internal/cbpf"
 
-// SetKind is what the elements of a set are. It follows from the words before the set.
-type SetKind = names.SetKind
+// SetKind is the kind of a set's elements. It follows from the words before the set.
+type SetKind = cbpf.SetKind
 
 // Kinds of sets.
 const (
-	Addresses = names.Addresses // host in @name
-	Networks  = names.Networks  // net in @name: an address is in the set if one of its networks has it
-	Ports     = names.Ports     // port in @name
+	Addresses = cbpf.Addresses // host in @name
+	Networks  = cbpf.Networks  // net in @name: an address is in the set if one of its networks has it
+	Ports     = cbpf.Ports     // port in @name
 )
 
-// A Set is what "host in @name" looks an address up in, "net in @name" too, and "port in @name" a
-// port. Package filter/set has sets that are read from files, and those in maps of the kernel.
+// A Set has addresses for "host in @name" and "net in @name", or ports for "port in @name". Package
+// filter/set reads sets from files and pinned BPF maps.
 type Set interface {
 	// Use is called for each place of an expression that names the set. It returns the families of
 	// the addresses that the set can have, or an error if its elements are not of this kind.

@@ -141,18 +141,19 @@ func TestSetLookedUpOnce(t *testing.T) {
 func TestSetErrors(t *testing.T) {
 	t.Parallel()
 	for expr, want := range map[string]string{
-		"host in @host":             `unknown set (at "@host", byte 8): did you mean hosts?`,
-		"host @hosts":               `syntax error (at "@hosts", byte 5): write in before the name of a set, as in host in @hosts`,
-		"in @hosts":                 `syntax error (at "in", byte 0): put a word like host, net or port before it`,
-		"portrange in @ports":       `a set does not fit here (at "@ports", byte 13): write host in, net in or port in`,
-		"proto in @ports":           `a set does not fit here (at "@ports", byte 9): write host in, net in or port in`,
-		"tcp host in @hosts":        `the protocol before it does not carry a set of addresses (at "@hosts", byte 12)`,
-		"ether host in @hosts":      `the protocol before it does not carry a set of addresses (at "@hosts", byte 14)`,
-		"icmp port in @ports":       `port of a protocol without ports (at "@ports", byte 13): only tcp, udp and sctp have ports`,
-		"host in @":                 `unexpected character (at "@", byte 8)`,
-		"gateway in @hosts":         `a set does not fit here (at "@hosts", byte 11): write host in, net in or port in`,
-		"host in @hosts/24":         `syntax error (at "/", byte 14)`,
-		"host 1.2.3.4 or 10 @hosts": `syntax error (at "@hosts", byte 19): write in before the name of a set, as in host in @hosts`,
+		"host in @host":               `unknown set (at "@host", byte 8): did you mean hosts?`,
+		"host @hosts":                 `syntax error (at "@hosts", byte 5): write in before the name of a set, as in host in @hosts`,
+		"in @hosts":                   `syntax error (at "in", byte 0): put a word like host, net or port before it`,
+		"portrange in @ports":         `a set does not fit here (at "@ports", byte 13): write host in, net in or port in`,
+		"proto in @ports":             `a set does not fit here (at "@ports", byte 9): write host in, net in or port in`,
+		"tcp host in @hosts":          `the protocol before it does not carry a set of addresses (at "@hosts", byte 12)`,
+		"ether host in @hosts":        `the protocol before it does not carry a set of addresses (at "@hosts", byte 14)`,
+		"icmp port in @ports":         `port of a protocol without ports (at "@ports", byte 13): only tcp, udp and sctp have ports`,
+		"mpls and arp host in @hosts": `after an MPLS label, only IPv4 and IPv6 can be tested for (at "@hosts", byte 21)`,
+		"host in @":                   `unexpected character (at "@", byte 8)`,
+		"gateway in @hosts":           `a set does not fit here (at "@hosts", byte 11): write host in, net in or port in`,
+		"host in @hosts/24":           `syntax error (at "/", byte 14)`,
+		"host 1.2.3.4 or 10 @hosts":   `syntax error (at "@hosts", byte 19): write in before the name of a set, as in host in @hosts`,
 	} {
 		_, err := Compile(expr, Options{Sets: testSets()})
 		if err == nil || err.Error() != want {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
-	"github.com/xdpcap/xdpcap/filter/internal/names"
 )
 
 // tagged inserts tags into a frame, after the addresses.
@@ -37,8 +36,8 @@ func TestVLANAware(t *testing.T) {
 		}
 	}
 	plain = filtertest.Truncations(plain, 7)
-	tags := [][][]byte{{}, {filtertest.VLANTag(names.Ether8021Q, 5)}, {filtertest.VLANTag(names.Ether8021AD, 9)}, {filtertest.VLANTag(names.Ether8021AD, 9), filtertest.VLANTag(names.Ether8021Q, 5)},
-		{filtertest.VLANTag(names.EtherQinQ, 1), filtertest.VLANTag(names.Ether8021Q, 4095)}}
+	tags := [][][]byte{{}, {filtertest.VLANTag(cbpf.Ether8021Q, 5)}, {filtertest.VLANTag(cbpf.Ether8021AD, 9)}, {filtertest.VLANTag(cbpf.Ether8021AD, 9), filtertest.VLANTag(cbpf.Ether8021Q, 5)},
+		{filtertest.VLANTag(cbpf.EtherQinQ, 1), filtertest.VLANTag(cbpf.Ether8021Q, 4095)}}
 	exprs := []string{"not tcp", "tcp port 443", "not ip6 and not arp", "ether host 02:00:00:00:00:01 or arp", "mpls and ip6", "pppoes and udp",
 		"geneve and tcp port 22", "llc or not ip"}
 	for seed := uint64(2e6); len(exprs) < filtertest.Budget(t, 250); seed++ {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
-	"github.com/xdpcap/xdpcap/filter/internal/names"
 )
 
 type namedPacket struct {
@@ -37,24 +36,24 @@ func takenBy(t *testing.T, expr string, packets []namedPacket) (names []string) 
 // 10.0.0.2, port 1234, to 192.168.1.1, port 22, between the addresses that end in 8 and 9.
 func TestVXLAN(t *testing.T) {
 	t.Parallel()
-	inner := filtertest.Frame(filtertest.Eth(9, 8), filtertest.BE(names.EtherIP),
-		filtertest.IPv4Header(names.IPTCP, "10.0.0.2", "192.168.1.1", 0, 0, filtertest.PortHeader(1234, 22, 2)))
+	inner := filtertest.Frame(filtertest.Eth(9, 8), filtertest.BE(cbpf.EtherIP),
+		filtertest.IPv4Header(cbpf.IPTCP, "10.0.0.2", "192.168.1.1", 0, 0, filtertest.PortHeader(1234, 22, 2)))
 	header := func(flags byte, payload []byte) []byte {
 		return filtertest.Frame(filtertest.BE(40000), filtertest.BE(4789), make([]byte, 4), []byte{flags, 0, 0, 0, 0, 0, 5, 0}, payload)
 	}
 	v4 := func(options int, payload []byte) []byte {
-		return filtertest.Frame(filtertest.Eth(2, 1), filtertest.BE(names.EtherIP),
-			filtertest.IPv4Header(names.IPUDP, "1.2.3.4", "10.0.0.1", 0, options, payload))
+		return filtertest.Frame(filtertest.Eth(2, 1), filtertest.BE(cbpf.EtherIP),
+			filtertest.IPv4Header(cbpf.IPUDP, "1.2.3.4", "10.0.0.1", 0, options, payload))
 	}
-	vlan := filtertest.Frame(inner[:12], filtertest.VLANTag(names.Ether8021Q, 7), inner[12:])
+	vlan := filtertest.Frame(inner[:12], filtertest.VLANTag(cbpf.Ether8021Q, 7), inner[12:])
 	packets := []namedPacket{
 		{"plain", inner},
 		{"v4", v4(0, header(8, inner))},
 		{"options", v4(8, header(8, inner))},
-		{"v6", filtertest.Frame(filtertest.Eth(2, 1), filtertest.BE(names.EtherIP6),
-			filtertest.IPv6Header(names.IPUDP, "2001:db8::1", "fe80::1", header(8, inner)))},
+		{"v6", filtertest.Frame(filtertest.Eth(2, 1), filtertest.BE(cbpf.EtherIP6),
+			filtertest.IPv6Header(cbpf.IPUDP, "2001:db8::1", "fe80::1", header(8, inner)))},
 		{"vlan inside", v4(0, header(8, vlan))},
-		{"vlan around", filtertest.Frame(v4(0, nil)[:12], filtertest.VLANTag(names.Ether8021Q, 5), v4(0, header(8, inner))[12:])},
+		{"vlan around", filtertest.Frame(v4(0, nil)[:12], filtertest.VLANTag(cbpf.Ether8021Q, 5), v4(0, header(8, inner))[12:])},
 		{"nested", v4(0, header(8, v4(0, header(8, inner))))},
 		{"no number", v4(0, header(0, inner))},
 		{"short", v4(0, header(8, inner[:14]))},

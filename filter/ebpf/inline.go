@@ -20,10 +20,14 @@ func Inline(spec *ebpf.ProgramSpec, symbol string, insns asm.Instructions) error
 	if len(calls) != 1 || len(insns) == 0 || !needNoFrame(insns) {
 		return Replace(spec, symbol, insns)
 	}
-	without, err := removeFunction(spec, symbol)
+	first, next, err := findFunction(spec, symbol)
 	if err != nil {
-		return err
+		return fmt.Errorf("inline %s: %w", symbol, err)
 	}
+	if first == 0 {
+		return errors.New("inline " + symbol + ": the program begins with it")
+	}
+	without := slices.Concat(spec.Instructions[:first], spec.Instructions[next:])
 	call := callsOf(without, symbol)[0]
 	end := functionEnd(without, call)
 	there, back := rawSize(without[call+1:end]), -rawSize(without[call+1:end])
@@ -56,18 +60,6 @@ func callsOf(insns asm.Instructions, symbol string) (calls []int) {
 		}
 	}
 	return calls
-}
-
-// removeFunction returns a program's instructions without one of its functions.
-func removeFunction(spec *ebpf.ProgramSpec, symbol string) (asm.Instructions, error) {
-	first := slices.IndexFunc(spec.Instructions, func(ins asm.Instruction) bool { return ins.Symbol() == symbol })
-	if first < 0 {
-		return nil, fmt.Errorf("inline %s: program %s has no such function", symbol, spec.Name)
-	}
-	if first == 0 {
-		return nil, errors.New("inline " + symbol + ": the program begins with it")
-	}
-	return slices.Concat(spec.Instructions[:first], spec.Instructions[functionEnd(spec.Instructions, first):]), nil
 }
 
 // needNoFrame reports whether insns can run inside any function: they use no stack, overwrite only

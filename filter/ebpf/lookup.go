@@ -8,22 +8,22 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
-// MapName returns the name of the map in which a look-up of a kind finds keys of so many bytes: 4
-// for IPv4 addresses, 16 for IPv6 addresses, 2 for ports.
+// MapName returns the name of a set's map for one kind and size of keys. Keys have 4 bytes for IPv4
+// addresses, 16 for IPv6 addresses, and 2 for ports.
 func MapName(set string, kind filter.SetKind, keyBytes int) string {
 	family := map[int]string{4: "4.", 16: "6."}[keyBytes]
 	return map[filter.SetKind]string{filter.Addresses: "set", filter.Networks: "net", filter.Ports: "port."}[kind] + family + set
 }
 
-// Where a key is on the stack, below the scratch words: an address or a port, and before it what a
-// LPM trie has there, the number of its bits.
+// The key of a look-up is on the stack, below the scratch words: an address or a port. A LPM trie
+// also reads the number of its bits, right before it.
 const (
 	keyAt    = -(4*cbpf.ScratchWords + 16)
 	prefixAt = keyAt - 4
 )
 
-// lookup emits the code of a lookup. The call overwrites the other registers, so it keeps them in
-// those that calls preserve.
+// lookup emits the code of a lookup. The call overwrites R1 to R5, so their values are saved in R6
+// to R9.
 func (t *translator) lookup(i int, ins bpf.RawInstruction) {
 	set, _ := cbpf.SetOf(ins.Op)
 	size := cbpf.LoadSize(ins.Op)

@@ -2,9 +2,9 @@ package ebpf
 
 import "github.com/cilium/ebpf/asm"
 
-// directAccess loads from the packet itself, through the pointers in struct xdp_md. A pointer
-// computed from X serves one load only: where two paths meet, the same register would hold a
-// different pointer on each.
+// directAccess loads from the packet itself, through the pointers in struct xdp_md. Each load at an
+// offset plus X computes its own pointer: a pointer that serves several loads would differ between
+// the paths that join before a load.
 type directAccess struct{}
 
 // maxPacketOffset is the verifier's MAX_PACKET_OFF, the largest offset that a program can read.

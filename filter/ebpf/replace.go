@@ -16,15 +16,23 @@ func Replace(spec *ebpf.ProgramSpec, symbol string, insns asm.Instructions) erro
 	if len(insns) == 0 {
 		return errors.New("replace " + symbol + ": no instructions")
 	}
-	first := slices.IndexFunc(spec.Instructions, func(ins asm.Instruction) bool { return ins.Symbol() == symbol })
-	if first < 0 {
-		return fmt.Errorf("replace %s: program %s has no such function", symbol, spec.Name)
+	first, end, err := findFunction(spec, symbol)
+	if err != nil {
+		return fmt.Errorf("replace %s: %w", symbol, err)
 	}
-	end := functionEnd(spec.Instructions, first)
 	body := slices.Clone(insns)
 	body[0] = body[0].WithMetadata(spec.Instructions[first].Metadata).WithReference("")
 	spec.Instructions = slices.Concat(spec.Instructions[:first], body, spec.Instructions[end:])
 	return nil
+}
+
+// findFunction returns the indices of a function's first instruction and of the next function.
+func findFunction(spec *ebpf.ProgramSpec, symbol string) (first, end int, err error) {
+	first = slices.IndexFunc(spec.Instructions, func(ins asm.Instruction) bool { return ins.Symbol() == symbol })
+	if first < 0 {
+		return 0, 0, fmt.Errorf("program %s has no such function", spec.Name)
+	}
+	return first, functionEnd(spec.Instructions, first), nil
 }
 
 // functionEnd returns the index where the function that starts at first ends: at the next symbol

@@ -24,8 +24,8 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 )
 
-// Registers of the translated program. It calls no function except to look up in sets, so the
-// registers that a call overwrites are enough.
+// Registers of the translated program. Those that a call overwrites are enough, because only
+// look-ups in sets call a function.
 const (
 	regA     = asm.R0 // the return value as well
 	regX     = asm.R1 // the context at the start
@@ -40,12 +40,12 @@ const (
 //	__noinline int filter(struct xdp_md *ctx, __u32 wire_len)
 //
 // It can be a global function, which the verifier checks separately, or a static one. wire_len is
-// the packet length that the classic program sees, all fragments included; the bytes are read
-// between ctx->data and ctx->data_end. The function returns the classic program's return value: 0
+// the packet length for the classic program, with all fragments; the bytes are read between
+// ctx->data and ctx->data_end. The function returns the classic program's return value: 0
 // is "no match". A load beyond the end of the packet, or a division by zero, returns 0. All
-// registers and scratch words are 0 at the start. The code needs Linux 5.3, and has no relocations
-// but those of sets: a look-up refers to the map MapName, a hash map or, for Networks, a LPM trie,
-// whose keys are in network byte order.
+// registers and scratch words are 0 at the start. The code needs Linux 5.3. It has relocations only
+// for sets: a look-up refers to a map by its MapName. That is a hash map or, for Networks, a LPM
+// trie, whose keys are in network byte order.
 //
 // It is an error if Check refuses the program, or if the program loads data that only sockets have
 // (SKF_AD_*: VLAN tag, interface, mark).
@@ -84,7 +84,7 @@ type translator struct {
 	facts  []facts
 	packet packet
 	out    asm.Instructions
-	start  []int // where each classic instruction's code begins
+	start  []int // index in out of each classic instruction's code
 	jumps  []jump
 }
 

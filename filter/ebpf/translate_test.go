@@ -12,7 +12,6 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/filtertest"
-	"github.com/xdpcap/xdpcap/filter/internal/names"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -67,7 +66,7 @@ func randomProgram(r *rand.Rand) []bpf.RawInstruction {
 	n := 1 + r.IntN(40)
 	var ops []uint16
 	for op := range uint16(256) {
-		if cbpf.Known(op) && op&cbpf.ClassMask != cbpf.ClassRET {
+		if cbpf.IsKnown(op) && op&cbpf.ClassMask != cbpf.ClassRET {
 			ops = append(ops, op)
 		}
 	}
@@ -163,10 +162,10 @@ func TestManyHosts(t *testing.T) {
 		}
 		pkts := filtertest.Packets()
 		for _, i := range []int{0, 1, 150, 255, 256, 298, 299, 300} {
-			ip := filtertest.IPv4Header(names.IPUDP, fmt.Sprintf("10.%d.%d.7", i>>8, i&0xff), "1.1.1.1", 0, 0, filtertest.PortHeader(1, 2, 0))
+			ip := filtertest.IPv4Header(cbpf.IPUDP, fmt.Sprintf("10.%d.%d.7", i>>8, i&0xff), "1.1.1.1", 0, 0, filtertest.PortHeader(1, 2, 0))
 			eth := filtertest.Eth(1, 2)
-			pkts = append(pkts, filtertest.Frame(eth, filtertest.BE(names.EtherIP), ip),
-				filtertest.Frame(eth, filtertest.VLANTag(names.Ether8021Q, 5), filtertest.BE(names.EtherIP), ip))
+			pkts = append(pkts, filtertest.Frame(eth, filtertest.BE(cbpf.EtherIP), ip),
+				filtertest.Frame(eth, filtertest.VLANTag(cbpf.Ether8021Q, 5), filtertest.BE(cbpf.EtherIP), ip))
 		}
 		if got := compareKernel(t, fmt.Sprintf("%+v", test), prog, pkts); got != test.want {
 			t.Errorf("%+v: %d packets match", test, got)

@@ -8,7 +8,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// batchSize is how many keys a system call takes. A million one by one take seconds.
+// batchSize is the number of keys in a system call. With one key in each, a million take seconds.
 const batchSize = 1 << 14
 
 // A batch changes and reads many keys of a map.
@@ -55,10 +55,10 @@ func (b batchOf[K]) delete(keys []string) error {
 	})
 }
 
-// each changes many keys at a time. If the kernel refuses a chunk, it changes each key of the chunk
-// singly, for the error of the key that is to blame, and because a kernel may lack this system call
-// for the map. It cannot begin behind those that the kernel has changed: after an error that comes
-// before the first key, the kernel's count is that of all.
+// each changes many keys at a time. If the kernel refuses a chunk, each changes its keys singly:
+// that finds the key to blame, and works on kernels without this system call for the map. It
+// repeats the whole chunk, because after an error before the first key the kernel's count of
+// changed keys is wrong: all keys.
 func (b batchOf[K]) each(keys []string, many func([]K) (int, error), one func(string) error) error {
 	for chunk := range slices.Chunk(keys, batchSize) {
 		some := make([]K, len(chunk))

@@ -14,9 +14,9 @@ import (
 
 // An Element is an address, a network or a port.
 type Element struct {
-	prefix netip.Prefix // of an address all bits; not valid for a port
-	port   uint16
 	kind   filter.SetKind
+	prefix netip.Prefix // of an address, with all bits, or of a network
+	port   uint16
 }
 
 // ParseElement reads an address, a network with the length of its prefix, or a port.
@@ -41,7 +41,7 @@ func ParseElement(text string) (Element, error) {
 	return Element{prefix: netip.PrefixFrom(a, a.BitLen()), kind: filter.Addresses}, nil
 }
 
-// String is the element as a file has it.
+// String returns the element as a line of a file.
 func (e Element) String() string {
 	switch e.kind {
 	case filter.Ports:
@@ -52,7 +52,7 @@ func (e Element) String() string {
 	return e.prefix.String()
 }
 
-// compare orders ports before addresses, and those of IPv4 before those of IPv6.
+// compare orders ports before IPv4 before IPv6.
 func (e Element) compare(other Element) int {
 	if e.kind == filter.Ports || other.kind == filter.Ports {
 		return int(e.port) - int(other.port)
@@ -63,7 +63,7 @@ func (e Element) compare(other Element) int {
 	return e.prefix.Bits() - other.prefix.Bits()
 }
 
-// keyBytes is the number of bytes that a filter looks up.
+// keyBytes is the number of bytes of the port or address.
 func (e Element) keyBytes() int {
 	if e.kind == filter.Ports {
 		return 2
@@ -82,7 +82,7 @@ func (e Element) appendKey(b []byte, kind filter.SetKind) []byte {
 	return append(b, e.prefix.Addr().AsSlice()...)
 }
 
-// elementOf is the element of a key in a map of a kind.
+// elementOf returns the element of a key in a map of a kind.
 func elementOf(key []byte, kind filter.SetKind) Element {
 	switch kind {
 	case filter.Ports:
@@ -99,13 +99,13 @@ func elementOf(key []byte, kind filter.SetKind) Element {
 	return Element{prefix: netip.PrefixFrom(a, a.BitLen()), kind: filter.Addresses}
 }
 
-// contents are the elements of a file.
+// contents is the content of a file.
 type contents struct {
 	elements []Element
 	lines    [filter.Ports + 1]int // the first line with an element of each kind; 0 = none
 }
 
-// parse reads a file of lines, each with one element. What comes after a # is a comment.
+// parse reads a file with one element in each line. A # begins a comment.
 func parse(r io.Reader, name string) (*contents, error) {
 	c := new(contents)
 	lines := bufio.NewScanner(r)
@@ -130,7 +130,7 @@ func parse(r io.Reader, name string) (*contents, error) {
 	return c, nil
 }
 
-// check returns an error for the first element that is of another kind than a filter looks up.
+// check returns an error for the first line whose kind of element is not that of the filter.
 func (c *contents) check(kind filter.SetKind, name string) error {
 	var misfit filter.SetKind
 	for i, line := range c.lines {

@@ -17,15 +17,15 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 )
 
-// A Live set is one that the programs of a running process look up in.
+// A Live set consists of the maps in which the programs of a running process look up.
 type Live struct {
-	PIDs []int // of the processes that have it open; empty if they cannot be seen
+	PIDs []int // the processes that have it open; empty if they are hidden from this one
 	name string
 	maps []*Map
 }
 
-// Find opens all sets of this name that programs of running processes look up in, the oldest first.
-// pid restricts them to the sets of one process; 0 = of any. The caller closes them.
+// Find opens all live sets of a name, the oldest first. pid restricts them to the sets of one
+// process; 0 = all. The caller closes them.
 func Find(name string, pid int) (all []*Live, err error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func Find(name string, pid int) (all []*Live, err error) {
 	return all, nil
 }
 
-// findMaps opens the maps of this kernel that are sets of a name.
+// findMaps opens all maps of the kernel that belong to sets of a name.
 func findMaps(name string) (map[ebpf.MapID]*Map, error) {
 	found := make(map[ebpf.MapID]*Map)
 	for id := ebpf.MapID(0); ; {
@@ -89,10 +89,10 @@ func kindOf(m *ebpf.Map, name string) (filter.SetKind, error) {
 	if err != nil {
 		return 0, fmt.Errorf("ask for the name of a map: %w", err)
 	}
-	for _, at := range []place{{filter.Addresses, 4}, {filter.Addresses, 16}, {filter.Networks, 4}, {filter.Networks, 16}, {filter.Ports, 2}} {
-		spec := specOf(name, at, 0)
+	for _, typ := range []keyType{{filter.Addresses, 4}, {filter.Addresses, 16}, {filter.Networks, 4}, {filter.Networks, 16}, {filter.Ports, 2}} {
+		spec := specOf(name, typ, 0)
 		if info.Name == spec.Name && info.Type == spec.Type && info.KeySize == spec.KeySize && info.ValueSize == spec.ValueSize {
-			return at.kind, nil
+			return typ.kind, nil
 		}
 	}
 	return 0, nil
@@ -182,7 +182,8 @@ func (l *Live) Delete(e Element) (had bool, err error) {
 	return had, err
 }
 
-// Elements reads all elements, in their order. It may miss some that others change meanwhile.
+// Elements returns all elements, sorted. It may miss elements that another process changes
+// meanwhile.
 func (l *Live) Elements() ([]Element, error) {
 	seen := make(map[Element]bool)
 	for _, m := range l.maps {
@@ -206,5 +207,5 @@ func (l *Live) Close() error {
 	return errors.Join(errs...)
 }
 
-// IsRefused reports whether Find failed for a lack of privileges.
+// IsRefused reports whether Find failed because of missing privileges.
 func IsRefused(err error) bool { return errors.Is(err, unix.EPERM) }

@@ -23,49 +23,49 @@ type Map struct {
 // present is the value of each key.
 var present = []byte{1}
 
-// roomFor returns the size of the map for a set that has n elements at first. It leaves room for at
-// least as many more, because elements may be added later and a map cannot grow.
+// roomFor returns the number of elements in a map for a set of n elements at first: at least twice
+// as many, because elements may be added later and a map cannot grow.
 func roomFor(n int) uint32 { return max(leastRoom, 2<<bits.Len32(uint32(max(n, 1)-1))) }
 
 const leastRoom uint32 = 1 << 16
 
-// specOf is a map of a set, with room for so many elements.
-func specOf(name string, at place, room uint32) *ebpf.MapSpec {
+// specOf returns the specification of a map of a set. room is the maximum number of elements.
+func specOf(name string, typ keyType, room uint32) *ebpf.MapSpec {
 	spec := &ebpf.MapSpec{
-		Name: filterebpf.MapName(name, at.kind, at.keyBytes), Type: ebpf.Hash, KeySize: uint32(at.keyBytes), ValueSize: uint32(len(present)),
+		Name: filterebpf.MapName(name, typ.kind, typ.keyBytes), Type: ebpf.Hash, KeySize: uint32(typ.keyBytes), ValueSize: uint32(len(present)),
 		MaxEntries: room, Flags: noPrealloc,
 	}
-	if at.kind == filter.Networks {
+	if typ.kind == filter.Networks {
 		spec.Type, spec.KeySize = ebpf.LPMTrie, spec.KeySize+4
 	}
 	return spec
 }
 
 // newMap makes a map with the elements of a file that belong into it.
-func newMap(name string, at place, c *contents) (*Map, error) {
-	keys := c.keys(at)
-	spec := specOf(name, at, roomFor(len(keys)))
+func newMap(name string, typ keyType, c *contents) (*Map, error) {
+	keys := c.keys(typ)
+	spec := specOf(name, typ, roomFor(len(keys)))
 	made, err := ebpf.NewMap(spec)
 	if err != nil {
 		return nil, fmt.Errorf("create the map %s: %w", spec.Name, err)
 	}
-	m := &Map{made, at.kind}
+	m := &Map{made, typ.kind}
 	if err := m.batch().put(slices.Collect(maps.Keys(keys))); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }
 
-// noPrealloc is BPF_F_NO_PREALLOC: a set takes memory for the elements that it has.
+// noPrealloc is BPF_F_NO_PREALLOC: a map uses memory for its elements, and not for its room.
 const noPrealloc = 1
 
-// keys are those of the elements that belong into a map.
-func (c *contents) keys(at place) map[string]bool {
+// keys returns the keys of the elements that belong into a map.
+func (c *contents) keys(typ keyType) map[string]bool {
 	keys := make(map[string]bool)
 	var key []byte
 	for _, e := range c.elements {
-		if e.keyBytes() == at.keyBytes {
-			key = e.appendKey(key[:0], at.kind)
+		if e.keyBytes() == typ.keyBytes {
+			key = e.appendKey(key[:0], typ.kind)
 			keys[string(key)] = true
 		}
 	}
@@ -82,13 +82,13 @@ func (m *Map) put(key string) error {
 	return nil
 }
 
-// A difference is what a map lacks, and what it has too much.
+// A difference between a map and the keys that it should have.
 type difference struct {
 	*Map
-	missing, surplus []string
+	missing, surplus []string // keys
 }
 
-// compare compares a map with the keys that it shall have.
+// compare compares a map with the keys that it should have.
 func (m *Map) compare(want map[string]bool) (*difference, error) {
 	have, err := m.batch().all()
 	if err != nil {
@@ -105,8 +105,8 @@ func (m *Map) compare(want map[string]bool) (*difference, error) {
 			d.surplus = append(d.surplus, key)
 		}
 	}
-	if most := int(m.MaxEntries()); len(have)+len(d.missing) > most {
-		return nil, fmt.Errorf("it has room for %d elements, and %d new ones come before old ones go", most, len(d.missing))
+	if room := int(m.MaxEntries()); len(have)+len(d.missing) > room {
+		return nil, fmt.Errorf("it has room for %d elements, and %d new ones come before old ones go", room, len(d.missing))
 	}
 	return d, nil
 }

@@ -1,6 +1,6 @@
-// Package set has the sets that filters look up in, "host in @blocked": they are read from files,
-// or are maps of the kernel that others have pinned. Programs in the kernel look up in maps, which
-// all programs share that are compiled with the set.
+// Package set has the sets of filters, as in "host in @blocked". A set is read from a file, or is a
+// pinned BPF map of another program. Programs in the kernel look up in BPF maps; all programs that
+// are compiled with one Set share its maps.
 package set
 
 import (
@@ -26,18 +26,19 @@ type Set struct {
 	isRegular  bool      // the file can be read again
 
 	mu    sync.Mutex
-	read  *contents       // of the file
-	maps  map[place]*Map  // that programs look up in
-	index func() *goIndex // of the elements that the file had at first
+	read  *contents            // of the file
+	maps  map[keyType]*Map     // in which programs look up
+	index func() *elementIndex // of the first version of the file
 }
 
-// A place is what a map of a set is for.
-type place struct {
+// A keyType is the type of the keys in a map of a set.
+type keyType struct {
 	kind     filter.SetKind
-	keyBytes int // of what a filter looks up
+	keyBytes int // 2 of a port, 4 or 16 of an address
 }
 
-// maxName is what the kernel's 15 characters for the name of a map leave.
+// maxName is the maximum length of a set's name: the kernel keeps 15 characters of a map's name,
+// and MapName puts up to 5 before it.
 const maxName = 10
 
 var goodName = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9_]{1,%d}$`, maxName))
@@ -50,13 +51,13 @@ func CheckName(name string) error {
 	return nil
 }
 
-// New reads a set. path is a file with an address, a network or a port in each line, where a #
-// begins a comment, or a pinned map.
+// New reads a set. path is a pinned map, or a file with an address, a network or a port in each
+// line, in which a # begins a comment. open opens the file.
 func New(name, path string, open func(string) (io.ReadCloser, error)) (*Set, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	s := &Set{name: name, path: path, maps: make(map[place]*Map)}
+	s := &Set{name: name, path: path, maps: make(map[keyType]*Map)}
 	if isPinned(path) {
 		m, err := ebpf.LoadPinnedMap(path, &ebpf.LoadPinOptions{ReadOnly: true})
 		if err != nil {
@@ -77,7 +78,7 @@ func New(name, path string, open func(string) (io.ReadCloser, error)) (*Set, err
 		return nil, err
 	}
 	read := s.read
-	s.index = sync.OnceValue(func() *goIndex { return newIndex(read) })
+	s.index = sync.OnceValue(func() *elementIndex { return newIndex(read) })
 	return s, nil
 }
 
@@ -98,10 +99,10 @@ func (s *Set) Path() string { return s.path }
 // IsFile reports whether the set is read from a file, and is no pinned map.
 func (s *Set) IsFile() bool { return s.pinned == nil }
 
-// CanReload reports whether Reload can read the file again, which is no pipe.
+// CanReload reports whether Reload can read the file again: it is no pipe and no pinned map.
 func (s *Set) CanReload() bool { return s.isRegular }
 
-// Use is that of filter.Set.
+// Use implements filter.Set.
 func (s *Set) Use(kind filter.SetKind) (ipv4, ipv6 bool, err error) {
 	if s.pinned == nil {
 		s.mu.Lock()
@@ -115,7 +116,7 @@ func (s *Set) Use(kind filter.SetKind) (ipv4, ipv6 bool, err error) {
 	return bytes == 4, bytes == 16, nil
 }
 
-// pinnedKey returns how many bytes are looked up in a map of others.
+// pinnedKey returns how many bytes a filter looks up in a pinned map.
 func pinnedKey(m *ebpf.Map, kind filter.SetKind) (int, error) {
 	size, hash := int(m.KeySize()), m.Type() == ebpf.Hash || m.Type() == ebpf.LRUHash
 	switch {
@@ -134,7 +135,7 @@ func pinnedKey(m *ebpf.Map, kind filter.SetKind) (int, error) {
 	return 0, fmt.Errorf("is a map of type %v with keys of %d bytes: %s", m.Type(), size, needs[kind])
 }
 
-// Contains is that of filter.Set. It looks up in what the file had when the set was made.
+// Contains implements filter.Set. It uses the first version of the file, without later reloads.
 func (s *Set) Contains(key []byte) bool {
 	if s.pinned == nil {
 		return s.index().contains(key)
@@ -147,27 +148,27 @@ func (s *Set) Contains(key []byte) bool {
 	return s.pinned.Lookup(key, value) == nil
 }
 
-// Map returns the map that programs look up in keys of so many bytes, and makes it at first.
+// Map returns the map for keys of this kind and length. The first call makes it.
 func (s *Set) Map(kind filter.SetKind, keyBytes int) (*ebpf.Map, error) {
 	if s.pinned != nil {
 		return s.pinned, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := place{kind, keyBytes}
-	if m, ok := s.maps[at]; ok {
+	typ := keyType{kind, keyBytes}
+	if m, ok := s.maps[typ]; ok {
 		return m.Map, nil
 	}
-	m, err := newMap(s.name, at, s.read)
+	m, err := newMap(s.name, typ, s.read)
 	if err != nil {
 		return nil, fmt.Errorf("set %s: %w", s.name, err)
 	}
-	s.maps[at] = m
+	s.maps[typ] = m
 	return m.Map, nil
 }
 
-// Reload reads the file again, and changes the maps to it. It adds before it deletes. After an
-// error in the file nothing has changed.
+// Reload reads the file again, and changes the maps accordingly. All additions come before the
+// first deletion. An error in the file changes no map.
 func (s *Set) Reload() (added, deleted int, err error) {
 	f, err := os.Open(s.path)
 	if err != nil {
@@ -181,11 +182,11 @@ func (s *Set) Reload() (added, deleted int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []*difference
-	for at, m := range s.maps {
-		if err := now.check(at.kind, s.path); err != nil {
+	for typ, m := range s.maps {
+		if err := now.check(typ.kind, s.path); err != nil {
 			return 0, 0, fmt.Errorf("set %s: %w", s.name, err)
 		}
-		d, err := m.compare(now.keys(at))
+		d, err := m.compare(now.keys(typ))
 		if err != nil {
 			return 0, 0, fmt.Errorf("set %s: %w", s.name, err)
 		}
@@ -201,7 +202,7 @@ func (s *Set) Reload() (added, deleted int, err error) {
 	return added, deleted, nil
 }
 
-// order makes all differences add before one of them deletes.
+// order adds for all differences before it deletes for the first one.
 func order(add, remove func(*difference) error, all []*difference) error {
 	for _, step := range []func(*difference) error{add, remove} {
 		for _, d := range all {
@@ -222,15 +223,15 @@ func (s *Set) Close() error {
 	return errors.Join(errs...)
 }
 
-// A goIndex finds keys of a file's elements.
-type goIndex struct {
+// An elementIndex looks up in the elements of a file.
+type elementIndex struct {
 	ports    map[uint16]bool
 	prefixes map[netip.Prefix]bool
-	lengths  map[int][]int // of prefixes, by the number of bits of the addresses
+	lengths  map[int][]int // the lengths of prefixes, by the length of an address: 32 or 128 bits
 }
 
-func newIndex(c *contents) *goIndex {
-	i := &goIndex{ports: make(map[uint16]bool), prefixes: make(map[netip.Prefix]bool, len(c.elements)), lengths: make(map[int][]int)}
+func newIndex(c *contents) *elementIndex {
+	i := &elementIndex{ports: make(map[uint16]bool), prefixes: make(map[netip.Prefix]bool, len(c.elements)), lengths: make(map[int][]int)}
 	for _, e := range c.elements {
 		if e.kind == filter.Ports {
 			i.ports[e.port] = true
@@ -245,7 +246,7 @@ func newIndex(c *contents) *goIndex {
 	return i
 }
 
-func (i *goIndex) contains(key []byte) bool {
+func (i *elementIndex) contains(key []byte) bool {
 	if len(key) == 2 {
 		return i.ports[uint16(key[0])<<8|uint16(key[1])]
 	}

@@ -122,8 +122,8 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for _, at := range []place{{filter.Addresses, 4}, {filter.Addresses, 16}, {filter.Networks, 4}} {
-		if _, err := s.Map(at.kind, at.keyBytes); err != nil {
+	for _, typ := range []keyType{{filter.Addresses, 4}, {filter.Addresses, 16}, {filter.Networks, 4}} {
+		if _, err := s.Map(typ.kind, typ.keyBytes); err != nil {
 			t.Fatal(err)
 		}
 	}

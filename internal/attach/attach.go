@@ -1,6 +1,6 @@
-// Package attach lets programs of ours see the packets of an interface: at its XDP hook, where it
-// receives and sends, as tracers of an XDP program of others, and within the kernel. It never
-// replaces or changes what others have attached.
+// Package attach attaches our programs where they get the packets of an interface: at its XDP hook,
+// at tc, at sockets, as tracers of another XDP program, and at functions of the kernel. It never
+// replaces or changes programs of others.
 //
 // All functions work in the network namespace of the calling thread. Methods keep using that
 // namespace on any thread.
@@ -22,9 +22,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// An Attachment is programs of ours that see packets of an interface until it is closed, or until
-// the process ends. Its caller may close the programs themselves at any time. Check may be called
-// concurrently, Close only after all other calls.
+// An Attachment is a group of programs that get the packets of an interface until it is closed, or
+// until the process ends. Its caller may close the programs themselves at any time. Check may be
+// called concurrently, Close only after all other calls.
 type Attachment struct {
 	Own           xdp.Program  // the program, or the first of them
 	Mode          packet.Mode  // at the XDP hook: where the kernel runs it
@@ -35,13 +35,13 @@ type Attachment struct {
 	watch *xdp.HookWatch // nil = closed
 	links []io.Closer    // in the order in which they are closed
 	check func() error
-	again func() error // nil = not at an XDP hook
 
-	replace func(*ebpf.Program) error // nil = it is attached otherwise
-	tracers int                       // how many of the links are those of tracers: the first
+	again   func() error              // implements Again; nil = not at an XDP hook
+	replace func(*ebpf.Program) error // implements Replace; nil = neither at an XDP hook nor at tc
+	tracers int                       // the first links of this number hold tracers
 }
 
-// Replace exchanges the program at the XDP hook or at tc for another one: each packet meets
+// Replace exchanges the program at the XDP hook or at tc for another one: each packet is passed to
 // one of them. After an error the former one still runs. Its caller calls no other method at the
 // same time.
 func (a *Attachment) Replace(prog *ebpf.Program) error {
@@ -56,9 +56,9 @@ func (a *Attachment) Replace(prog *ebpf.Program) error {
 	return nil
 }
 
-// ReplaceTracers attaches tracers beside those that run, and detaches the former ones after
-// between. The kernel runs the new ones first. After an error the former ones alone run. Its caller
-// calls no other method at the same time.
+// ReplaceTracers attaches new tracers, calls between, and then detaches the former tracers. The
+// kernel runs the new tracers before the former ones. After an error only the former ones run. Its
+// caller calls no other method at the same time.
 func (a *Attachment) ReplaceTracers(target xdp.Target, between func() error, tracers ...*ebpf.Program) error {
 	links, err := attachTracers(target, tracers)
 	if err == nil {
@@ -72,8 +72,8 @@ func (a *Attachment) ReplaceTracers(target xdp.Target, between func() error, tra
 	return closeAll(former)
 }
 
-// open returns the attachments that add has made for the packets of an interface. After an error
-// all are removed.
+// open makes an Attachment, to which add attaches programs for the packets of an interface; first
+// is the first program. After an error of add it detaches them.
 func open(ifi xdp.Interface, first *ebpf.Program, add func(*Attachment) error) (a *Attachment, err error) {
 	a = new(Attachment)
 	if a.Own, err = xdp.Identify(first); err != nil {
@@ -89,17 +89,17 @@ func open(ifi xdp.Interface, first *ebpf.Program, add func(*Attachment) error) (
 	return a, nil
 }
 
-// Check returns nil, or why the programs no longer see the interface's packets: an xdp.ErrGone if
-// it has left the namespace, an xdp.ErrHidden if this process may not see whether they do. An error
-// of the query itself is no reason.
+// Check returns nil, or why the programs no longer get the interface's packets: an xdp.ErrGone if
+// it has left the namespace, an xdp.ErrHidden if this process has no right to check that. If the
+// query fails, Check returns nil.
 func (a *Attachment) Check() error { return a.check() }
 
 // Counts returns the interface's counters.
 func (a *Attachment) Counts() (xdp.Counts, error) { return a.watch.Counts() }
 
-// Again attaches a program at the XDP hook once more, after its driver has lost it: see Sight. It
-// needs no privilege. Its caller is in the interface's network namespace, and calls no other method
-// at the same time. After an error the program may be detached.
+// Again attaches a program at the XDP hook again, after its driver has lost it: see Sight. It needs
+// no privilege. Its caller is in the interface's network namespace, and calls no other method at
+// the same time. After an error the program may be detached.
 func (a *Attachment) Again() error {
 	if err := a.check(); err != nil {
 		return err
@@ -107,8 +107,8 @@ func (a *Attachment) Again() error {
 	return a.again()
 }
 
-// Close detaches the programs in the order in which they were given. A second call does nothing,
-// and neither does one of a nil Attachment.
+// Close detaches the programs in the order in which they were given. A second call does nothing. A
+// nil Attachment may be closed.
 func (a *Attachment) Close() error {
 	if a == nil || a.watch == nil {
 		return nil
@@ -127,9 +127,9 @@ func closeAll(links []io.Closer) error {
 	return errors.Join(errs...)
 }
 
-// Trace runs tracers of a program of others, which are loaded for it, until the Attachment is
-// closed. They are attached and detached in the order in which they are given. If the target was
-// found at the interface, Check finds out when it has left.
+// Trace runs tracers, which are loaded for the target, until the Attachment is closed. They are
+// attached and detached in the order in which they are given. If the target was found at the
+// interface, Check returns an error when the target has left it.
 func Trace(ifi xdp.Interface, target xdp.Target, tracers ...*ebpf.Program) (*Attachment, error) {
 	return open(ifi, tracers[0], func(a *Attachment) (err error) {
 		if target.At != (xdp.Program{}) {
@@ -141,7 +141,7 @@ func Trace(ifi xdp.Interface, target xdp.Target, tracers ...*ebpf.Program) (*Att
 	})
 }
 
-// attachTracers attaches tracers, and returns what has been attached even after an error.
+// attachTracers attaches tracers. After an error, links has those that were attached before.
 func attachTracers(target xdp.Target, tracers []*ebpf.Program) (links []io.Closer, err error) {
 	for _, p := range tracers {
 		l, err := xdp.AttachTracer(p)
@@ -169,9 +169,9 @@ func TraceAtTC(ifi xdp.Interface, target xdp.Target, places []tc.Running, tracer
 	return a, nil
 }
 
-// Kernel runs programs at the tracepoint or the functions of the kernel that they are loaded for.
-// They choose the interface's packets by themselves, so Check only reports whether that exists.
-// tried begins the text of an error. An interface without an index stands for all.
+// Kernel runs programs at the tracepoints or functions of the kernel for which they are loaded. The
+// programs select the interface's packets, so Check only reports whether the interface exists. An
+// interface without an index stands for all. Errors begin with tried.
 func Kernel(ifi xdp.Interface, tried string, programs ...*ebpf.Program) (*Attachment, error) {
 	return open(ifi, programs[0], func(a *Attachment) error {
 		if ifi.Index == 0 {

@@ -11,42 +11,42 @@ import (
 	filterebpf "github.com/xdpcap/xdpcap/filter/ebpf"
 )
 
-// A Filter is a filter as eBPF for programs that include bpf/include/filter.h, with a body for each
-// way in which they read packets. The zero value is no filter.
+// A Filter is a filter as eBPF for programs that include bpf/include/filter.h. The zero value is no
+// filter.
 type Filter struct {
-	bodies map[string]asm.Instructions // by the function of filter.h that the body replaces
-	reach  int                         // how many bytes of a packet's copy it reads at most
-	length bool                        // whether it reads the packet's length
-	sets   []filter.NamedSet           // in which it looks up
+	bodies      map[string]asm.Instructions // by the function of filter.h that each replaces
+	reach       int                         // the maximum number of bytes that it reads of a copy
+	readsLength bool                        // it reads the packet's length
+	sets        []filter.NamedSet           // the sets in which it looks up
 }
 
-// NewFilter translates a filter; nil = no filter. Of a copy of a packet's beginning, programs have
-// `most` bytes at most.
-func NewFilter(f *filter.Program, most int) (Filter, error) {
+// NewFilter translates a filter; nil = no filter. Some programs read a copy of a packet's
+// beginning; copySize is its maximum size in bytes.
+func NewFilter(f *filter.Program, copySize int) (Filter, error) {
 	if f == nil {
 		return Filter{}, nil
 	}
 	inPlace, err := filterebpf.Translate(f)
-	ofCopy, failed := filterebpf.TranslateBuffer(f, most)
-	if err != nil && failed != nil { // of a very long filter, one may be too long and the other not
+	ofCopy, copyErr := filterebpf.TranslateBuffer(f, copySize)
+	if err != nil && copyErr != nil { // only one of the bodies of a very long filter may be too long
 		return Filter{}, err
 	}
 	return Filter{
 		// XDP programs read the packet itself, unless the card has removed a VLAN tag from it. All
 		// others read a copy of its beginning.
-		bodies: map[string]asm.Instructions{"filter": inPlace, "filter_head": ofCopy},
-		reach:  min(filter.Reach(f.Instructions), most),
-		length: filter.ReadsLength(f.Instructions),
-		sets:   f.Sets,
+		bodies:      map[string]asm.Instructions{"filter": inPlace, "filter_head": ofCopy},
+		reach:       min(filter.Reach(f.Instructions), copySize),
+		readsLength: filter.ReadsLength(f.Instructions),
+		sets:        f.Sets,
 	}, nil
 }
 
-// A mapped set has its elements in the kernel.
+// A mapped set has its elements in BPF maps.
 type mapped interface {
 	Map(kind filter.SetKind, keyBytes int) (*ebpf.Map, error)
 }
 
-// useSets lets the look-ups of a filter find the maps of its sets.
+// useSets puts the maps of the sets into the look-ups of a filter.
 func useSets(body asm.Instructions, sets []filter.NamedSet) error {
 	for i := range body {
 		if !body[i].IsLoadFromMap() {
@@ -63,7 +63,7 @@ func useSets(body asm.Instructions, sets []filter.NamedSet) error {
 	return nil
 }
 
-// mapNamed returns the map of a set that a look-up refers to.
+// mapNamed returns the map to which a look-up refers by name.
 func mapNamed(name string, sets []filter.NamedSet) (*ebpf.Map, error) {
 	for _, s := range sets {
 		for _, keyBytes := range []int{2, 4, 16} {
@@ -78,8 +78,7 @@ func mapNamed(name string, sets []filter.NamedSet) (*ebpf.Map, error) {
 	return nil, fmt.Errorf("the filter looks up in %s, which is no map: use the sets of package filter/set", name)
 }
 
-// Put puts the filter into a program, in each way in which that reads packets. It makes the maps of
-// its sets.
+// Put replaces the functions of filter.h in a program by the filter. It makes the maps of its sets.
 func (f Filter) Put(into *ebpf.ProgramSpec) error {
 	for stub, body := range f.bodies {
 		if !slices.ContainsFunc(into.Instructions, func(ins asm.Instruction) bool { return ins.Symbol() == stub }) {
@@ -96,17 +95,16 @@ func (f Filter) Put(into *ebpf.ProgramSpec) error {
 	return nil
 }
 
-// Constants are the filter's part of the constants of filter.h, for Set.
+// Constants returns the values of filter.h's constants, for Set.
 func (f Filter) Constants() map[string]any {
 	return map[string]any{
 		"filtering":        f.bodies != nil,
-		"filtering_length": f.length,
+		"filtering_length": f.readsLength,
 		"reach":            uint32(f.reach),
 	}
 }
 
-// Set gives the constants of a collection, which are its `volatile const` variables, their values
-// by their names.
+// Set sets the constants of a collection, its `volatile const` variables, by their names.
 func Set(spec *ebpf.CollectionSpec, constants map[string]any) error {
 	for name, value := range constants {
 		if err := spec.Variables[name].Set(value); err != nil {

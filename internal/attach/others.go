@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 
@@ -16,24 +17,22 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// Refusals reports when the kernel refuses to attach an XDP program of another process because one
-// is attached already, in the network namespace of the thread that opened it. Next belongs to one
+// Refusals reports failed attempts of other processes to attach an XDP program where one is
+// attached already, in the network namespace of the thread that opened it. Next belongs to one
 // goroutine; Close ends it.
 type Refusals struct {
-	reader   *ringbuf.Reader
-	links    []link.Link
-	programs []*ebpf.Program
-	ring     *ebpf.Map
+	reader  *ringbuf.Reader
+	closers []io.Closer // in the order in which they were opened
 }
 
-// A Refusal is an attempt of another process that was refused.
+// A Refusal is a failed attempt.
 type Refusal struct {
 	Thread string // the name of the thread that tried to attach
 	Index  int    // of the interface; 0 = unknown
 }
 
-// OpenRefusals begins to watch. Which interface a refusal is about is only known if the kernel
-// permits fentry programs.
+// OpenRefusals begins to watch. Refusals have the index of the interface only if the kernel permits
+// fentry programs.
 func OpenRefusals() (*Refusals, error) {
 	const tried = "watch which XDP programs of others the kernel refuses"
 	here, err := xdp.Traced(xdp.Interface{})
@@ -65,39 +64,40 @@ func (r *Refusals) open(spec *ebpf.CollectionSpec) error {
 		return err
 	}
 	defer others.Attempts.Close() // the programs keep it
-	r.programs, r.ring = append(r.programs, others.Program), others.Ring
+	r.closers = append(r.closers, others.Ring, others.Program)
 	var tracers struct {
 		ByLink *ebpf.Program `ebpf:"xdpcap_by_link"`
 		ByFD   *ebpf.Program `ebpf:"xdpcap_by_fd"`
 	}
 	attempts := map[string]*ebpf.Map{refusalsMapAttempts: others.Attempts}
 	if err := spec.LoadAndAssign(&tracers, &ebpf.CollectionOptions{Cache: types, MapReplacements: attempts}); err == nil {
-		r.programs = append(r.programs, tracers.ByLink, tracers.ByFD)
+		r.closers = append(r.closers, tracers.ByLink, tracers.ByFD)
 		r.trace(tracers.ByLink, tracers.ByFD)
 	}
 	l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: "netlink_extack", Program: others.Program})
 	if err != nil {
 		return err
 	}
-	r.links = append(r.links, l)
-	r.reader, err = ringbuf.NewReader(r.ring)
+	r.closers = append(r.closers, l)
+	if r.reader, err = ringbuf.NewReader(others.Ring); err == nil {
+		r.closers = append(r.closers, r.reader)
+	}
 	return err
 }
 
-// trace attaches either both tracers or neither: with one of them, an attempt in the other way
-// could be taken for an earlier one.
+// trace attaches either both tracers or neither. With one tracer, an attempt by the other function
+// could be confused with an earlier one.
 func (r *Refusals) trace(tracers ...*ebpf.Program) {
+	var links []io.Closer
 	for _, p := range tracers {
 		l, err := link.AttachTracing(link.TracingOptions{Program: p})
 		if err != nil {
-			for _, l := range r.links {
-				l.Close()
-			}
-			r.links = nil
+			closeAll(links)
 			return
 		}
-		r.links = append(r.links, l)
+		links = append(links, l)
 	}
+	r.closers = append(r.closers, links...)
 }
 
 // Next waits for the next refusal. The error is os.ErrClosed after Close.
@@ -125,18 +125,6 @@ func (r Refusal) Concerns(ifi xdp.Interface) bool {
 
 // Close ends Next.
 func (r *Refusals) Close() error {
-	var errs []error
-	if r.reader != nil {
-		errs = append(errs, r.reader.Close())
-	}
-	for _, l := range r.links {
-		errs = append(errs, l.Close())
-	}
-	for _, p := range r.programs {
-		errs = append(errs, p.Close())
-	}
-	if r.ring != nil {
-		errs = append(errs, r.ring.Close())
-	}
-	return errors.Join(errs...)
+	slices.Reverse(r.closers) // the reader first
+	return closeAll(r.closers)
 }

@@ -16,16 +16,16 @@ import (
 
 //go:generate go tool bpf2go -target bpfel -type refusal refusals ../../bpf/refusals.c
 
-// attachOnceMore repeats an attempt that the kernel has refused, and records the message with which
+// attachOnceMore repeats an attempt that the kernel has refused, to record the message with which
 // the kernel or the driver refuses it. It returns the link if the second attempt succeeds.
-// Otherwise the error has the number of the first attempt and the message; only the number on
-// kernels before 6.6, or if this process may not trace.
+// Otherwise the error has the error number of the first attempt and the message. It lacks the
+// message on kernels before 6.6, or if this process may not trace.
 func attachOnceMore(refused error, attach func() (link.Link, error)) (link.Link, error) {
 	var errno unix.Errno
 	if !errors.As(refused, &errno) {
 		return nil, refused
 	}
-	runtime.LockOSThread() // messages to other threads are not recorded
+	runtime.LockOSThread() // the listener records messages to this thread only
 	defer runtime.UnlockOSThread()
 	listener, err := openListener()
 	if err != nil {
@@ -36,14 +36,14 @@ func attachOnceMore(refused error, attach func() (link.Link, error)) (link.Link,
 	if err == nil {
 		return l, nil
 	}
-	words := listener.words()
-	if words == "" || !errors.Is(err, errno) {
+	message := listener.message()
+	if message == "" || !errors.Is(err, errno) {
 		return nil, errno
 	}
-	return nil, fmt.Errorf("%w: %s", errno, words)
+	return nil, fmt.Errorf("%w: %s", errno, message)
 }
 
-// A listener records, by bpf/refusals.c, the messages to the thread that has opened it.
+// A listener records the messages to the thread that has opened it, by bpf/refusals.c.
 type listener struct {
 	objects struct {
 		Program *ebpf.Program `ebpf:"xdpcap_refused"`
@@ -72,13 +72,13 @@ func openListener() (*listener, error) {
 	return l, nil
 }
 
-// words returns the message of the last refusal, or "".
-func (l *listener) words() string {
-	var note []byte
-	if err := l.objects.Words.Lookup(uint32(0), &note); err != nil {
+// message returns the message of the last refusal, or "".
+func (l *listener) message() string {
+	var text []byte
+	if err := l.objects.Words.Lookup(uint32(0), &text); err != nil {
 		return ""
 	}
-	return unix.ByteSliceToString(note)
+	return unix.ByteSliceToString(text)
 }
 
 func (l *listener) close() {
@@ -91,8 +91,9 @@ func (l *listener) closeObjects() {
 	l.objects.Words.Close()
 }
 
-// refusalsHere returns the programs of bpf/refusals.c for this process or one of its threads: the
-// variable that selects it, and its id in this process's PID namespace, which may be a container's.
+// refusalsHere returns the programs of bpf/refusals.c for this process or one of its threads.
+// variable is the constant that selects it, by its id in this process's PID namespace, which may be
+// that of a container.
 func refusalsHere(variable string, id int) (*ebpf.CollectionSpec, error) {
 	spec, err := loadRefusals()
 	if err != nil {

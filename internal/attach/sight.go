@@ -6,44 +6,44 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Sight finds out that a driver has lost a program which the kernel still shows as attached in
-// native mode: the card goes on receiving packets, but they do not reach the program. vmxnet3 loses
-// it when it sets up its queues again: after it was down, with another MTU, or by `ethtool -G`. To
-// attach the program again helps.
+// A Sight detects that a driver has lost a program which the kernel still lists as attached in
+// native mode: the card receives packets, but the program gets none. vmxnet3 loses its program when
+// it sets up its queues again: after it was down, with another MTU, or by `ethtool -G`. The remedy
+// is to attach the program again.
 //
-// Packets may pass by a program for other reasons, such as offloads, and attaching may reset a
-// card. So a program is lost only if it has seen most packets of a second before, and once until
-// it does so again. Each time doubles how long it must have been blind for the next time, until
-// something happens to the card by which the driver may lose it.
+// A program may also miss packets for other reasons, such as offloads, and attaching may reset a
+// card. So a program counts as lost only after a second in which it got most packets, and once for
+// each such second. Each loss doubles the number of blind readings for the next one, until a change
+// of the card that may be a cause: it was down, or has another MTU or new counters.
 type Sight struct {
-	Missed uint64 // at least so many packets have come since the program has seen the last one
+	Missed uint64 // a lower bound of the packets since the last one that the program got
 
 	last     xdp.Counts // the previous reading
-	seen     uint64     // by then
-	sees     bool       // it has seen most packets of a second since it was lost
-	blind    int        // readings in a row with packets, of which the program has not seen any
-	idle     int        // readings without packets since then
-	patience int        // of how many blind readings it is lost; 0 = there was no reading
+	lastSeen uint64     // the program's packets at the previous reading
+	sees     bool       // it got most packets of a second since it was lost
+	blind    int        // consecutive readings with packets of which the program got none
+	idle     int        // readings without packets since the last blind one
+	patience int        // the number of blind readings after which it is lost; 0 = no reading yet
 	since    int        // readings since it was lost
 }
 
-// Numbers of readings. A driver may count a packet up to 3 s after the program has seen it, and
-// less often than once in a second. Attaching changes the card for a moment.
+// Numbers of readings, one per second.
 const (
-	firstPatience = 5
-	longestIdle   = 3
-	settled       = 5
+	firstPatience = 5 // a driver may count a packet up to 3 s after the program got it
+	longestIdle   = 3 // a driver may count less often than once per second
+	settled       = 5 // after attaching, which changes the card for a moment
 )
 
-// Note takes a reading of the card and of how many packets the program has seen, both cumulative,
-// once a second. It reports whether the driver has lost the program, which is then attached again.
+// Note takes a reading of the card's counters and of the number of packets that the program got,
+// both cumulative, once per second. It reports whether the driver has lost the program. Then the
+// caller attaches it again.
 func (s *Sight) Note(card xdp.Counts, seen uint64) (lost bool) {
-	came, saw := card.Received-s.last.Received, seen-s.seen
+	came, saw := card.Received-s.last.Received, seen-s.lastSeen
 	isFirst, isAnew := s.patience == 0, card.Received < s.last.Received
 	if s.since++; isFirst || s.since > settled && (isAnew || card.MTU != s.last.MTU || !card.Up) {
 		s.patience = firstPatience
 	}
-	s.last, s.seen = card, seen
+	s.last, s.lastSeen = card, seen
 	switch {
 	case isFirst || isAnew:
 		s.clear()
@@ -64,13 +64,13 @@ func (s *Sight) Note(card xdp.Counts, seen uint64) (lost bool) {
 	return true
 }
 
-// clear begins to count blind readings anew.
+// clear starts the count of blind readings again.
 func (s *Sight) clear() { s.blind, s.idle, s.Missed = 0, 0, 0 }
 
 // IsDoubtful reports whether the program may soon be lost.
 func (s *Sight) IsDoubtful() bool { return s.sees && s.blind > 0 && s.blind < firstPatience }
 
-// Lost describes the interface of a program that is lost.
+// Lost returns the notice about a lost program at an interface.
 func Lost(name string, missed uint64) string {
 	return fmt.Sprintf("of the last %d packets that %s has received, its XDP hook has seen none, as if the driver had lost the program", missed, name)
 }

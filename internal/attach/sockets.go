@@ -15,8 +15,8 @@ import (
 )
 
 // Sockets runs a program of the type CGroupSKB for packets that sockets receive: the sockets of all
-// cgroups that this process can see. Like TC, it runs the program beside those of others. The
-// program chooses the interface's packets by itself.
+// cgroups that are visible to this process. Programs of others at the cgroups go on running. The
+// program selects the interface's packets.
 func Sockets(ifi xdp.Interface, prog *ebpf.Program) (*Attachment, error) {
 	root, err := rootOfCgroups()
 	if err != nil {
@@ -32,7 +32,8 @@ func Sockets(ifi xdp.Interface, prog *ebpf.Program) (*Attachment, error) {
 	})
 }
 
-// rootOfCgroups stays open after the first call: later, this process may not be allowed to find it.
+// rootOfCgroups opens the root once and keeps it open: later, this process may have no right to
+// open it.
 var rootOfCgroups = sync.OnceValues(func() (*os.File, error) {
 	if root, ok := machine.RootCgroup(); ok {
 		if f, err := os.Open(root); err == nil {
@@ -46,8 +47,8 @@ var rootOfCgroups = sync.OnceValues(func() (*os.File, error) {
 	return f, nil
 })
 
-// mountCgroups mounts the cgroups of version 2 in no directory. They exist even if they are not
-// mounted elsewhere. It needs CAP_SYS_ADMIN.
+// mountCgroups returns a mount of the cgroups of version 2 that is in no directory, for machines
+// where they are not mounted. It needs CAP_SYS_ADMIN.
 func mountCgroups() (*os.File, error) {
 	fs, err := unix.Fsopen("cgroup2", unix.FSOPEN_CLOEXEC)
 	if err != nil {

@@ -31,7 +31,7 @@ func XDP(ifi xdp.Interface, prog *ebpf.Program, mode packet.Mode) (*Attachment, 
 		attach := func() (link.Link, error) {
 			return link.AttachXDP(link.XDPOptions{Program: own.Program, Interface: ifi.Index, Flags: attachFlags[a.Mode]})
 		}
-		before := xdp.NoteJoining(ifi)
+		joining := xdp.NoteJoining(ifi)
 		l, err := attach()
 		if err != nil && !isBusy(err) {
 			l, err = attachOnceMore(err, attach)
@@ -39,8 +39,8 @@ func XDP(ifi xdp.Interface, prog *ebpf.Program, mode packet.Mode) (*Attachment, 
 		if err == nil {
 			a.links = append(a.links, xdp.Link{Link: l})
 		}
-		a.SwitchedOff = before.Lost()
-		a.links = append(a.links, a.SwitchedOff, own) // closing the first switches that on again
+		a.SwitchedOff = joining.Lost()
+		a.links = append(a.links, a.SwitchedOff, own) // closing SwitchedOff switches the features on again
 		a.NeedsNetAdmin = a.SwitchedOff != nil
 		if err != nil {
 			return explainAttach(ifi, mode, err)
@@ -72,16 +72,16 @@ func XDP(ifi xdp.Interface, prog *ebpf.Program, mode packet.Mode) (*Attachment, 
 		if mode != packet.Auto {
 			return nil
 		}
-		now, err := a.watch.Look()
+		state, err := a.watch.Look()
 		if err != nil {
 			return fmt.Errorf("ask in which mode %s runs an XDP program: %w", ifi.Name, err)
 		}
-		a.Mode = now.Mode
+		a.Mode = state.Mode
 		return nil
 	})
 }
 
-// A kept program stays open for Again.
+// A kept program is a copy that stays open for Again, when the caller has closed the program.
 type kept struct{ *ebpf.Program }
 
 func keep(prog *ebpf.Program) (*kept, error) {
@@ -93,8 +93,8 @@ func keep(prog *ebpf.Program) (*kept, error) {
 }
 
 // attachFlags are the flags for each mode. Without flags, the kernel chooses native mode for a
-// driver that has native XDP, even if that refuses the program, and generic mode for all other
-// drivers.
+// driver with native XDP, without a fallback if the driver refuses the program, and generic mode
+// for all other drivers.
 var attachFlags = map[packet.Mode]link.XDPAttachFlags{
 	packet.Auto:    0,
 	packet.Native:  link.XDPDriverMode,
@@ -111,8 +111,8 @@ func explainAttach(ifi xdp.Interface, mode packet.Mode, err error) error {
 
 func isBusy(err error) bool { return errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST) }
 
-// busy returns an xdp.ErrBusy that names the program in the way. It was attached after the
-// interface was looked up: a caller that saw one there would not have called XDP.
+// busy returns an xdp.ErrBusy that names the program in the way. That program was attached after
+// the caller had looked up the interface: otherwise it would not have called XDP.
 func busy(ifi xdp.Interface) error {
 	now, err := xdp.InterfaceByName(ifi.Name)
 	if err == nil && len(now.Programs) == 0 {
@@ -136,8 +136,9 @@ func Below(ifi, upper xdp.Interface) error {
 	return message.Errorf(xdp.ErrBelow, "%s is below %s, which runs XDP program %v: the kernel attaches no program below another one", ifi.Name, upper.Name, upper.Programs[0])
 }
 
-// refused explains why an interface did not take a program. The kinds differ because generic mode
-// does not help if the interface is gone or the kernel permits no attachment.
+// refused explains why a program could not be attached. It is an xdp.ErrNoNative, to which generic
+// mode is a remedy, or an xdp.ErrNotAttachable if the interface is gone or the kernel permits no
+// attachment.
 func refused(ifi xdp.Interface, mode packet.Mode, err error) error {
 	if mode == packet.Generic {
 		return fmt.Errorf("attach an XDP program to %s in generic mode: %w", ifi.Name, err)

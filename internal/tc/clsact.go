@@ -14,9 +14,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// xdpcap's filters have one of these names. Their handles start at firstHandle or are random; each
-// capture has its own. The second name means that an xdpcap made the qdisc: the last such capture
-// removes it.
+// xdpcap's filters have one of these names. Each capture has another handle, from firstHandle on or
+// at random. filterNameOwner means that an xdpcap has made the qdisc, which the last such capture
+// removes.
 const (
 	filterName      = "xdpcap"
 	filterNameOwner = "xdpcap:clsact"
@@ -27,7 +27,7 @@ const (
 	firstHandle = 0x78646301 // the bytes of "xdc", and 1
 	lastHandle  = 0x786463ff
 
-	// Any process in the namespace can claim all handles up to lastHandle, but not all random ones.
+	// Random handles are for the case that a process claims all handles up to lastHandle.
 	randomHandle = 0x79000000
 	randomMask   = 0x00ffffff
 )
@@ -46,8 +46,8 @@ type clsactFilter struct {
 	id       int    // of the stub
 	claim    *claim // of the handle
 	turn     *turn  // for detaching
-	before   int    // filters of others with smaller priorities
-	owner    bool   // an xdpcap made the qdisc
+	before   int    // the number of others' filters with smaller priorities
+	owner    bool   // an xdpcap has made the qdisc
 }
 
 func attachClsact(prog *ebpf.Program, ifindex int, at Direction) (*clsactFilter, error) {
@@ -136,8 +136,8 @@ func hasClsact(h *netlink.Handle, ifindex int) (bool, error) {
 	return false, nil
 }
 
-// removeLeftovers removes the filters of killed captures, and learns from all filters of xdpcap
-// whether an xdpcap made the qdisc.
+// removeLeftovers removes the filters of killed captures. It sets owner if a filter's name shows
+// that an xdpcap has made the qdisc.
 func (c *clsactFilter) removeLeftovers() error {
 	for side := range Direction(len(directions)) {
 		there, err := c.filters(side)
@@ -189,8 +189,8 @@ func isOurs(f *netlink.BpfFilter) bool {
 }
 
 // choosePriority returns the smallest priority whose filters are all BPF filters for all protocols,
-// and the number of filters with smaller priorities. Among filters of one priority, the latest sees
-// a packet first.
+// and the number of filters with smaller priorities. Among filters of one priority, the kernel runs
+// the latest one first.
 func choosePriority(others []netlink.Filter) (priority uint16, before int) {
 	for priority = 1; priority < math.MaxUint16; priority++ {
 		if !slices.ContainsFunc(others, func(f netlink.Filter) bool {
@@ -219,8 +219,8 @@ func (c *clsactFilter) check() error {
 
 func (c *clsactFilter) replace(prog *ebpf.Program) error { return c.stub.Replace(prog) }
 
-// detach removes the filter if it is still the one that was added. It also removes the qdisc if an
-// xdpcap made it and it has no filters any more.
+// detach removes the filter unless it was replaced. It also removes the qdisc if an xdpcap has made
+// it and no filter is left.
 func (c *clsactFilter) detach() error {
 	if c.turn != nil {
 		c.turn.wait()
@@ -263,7 +263,7 @@ func (c *clsactFilter) remove() error {
 	return nil
 }
 
-// filters lists the filters on one side; none if the qdisc or the interface is gone.
+// filters lists the filters on one side; the list is empty if the qdisc or the interface is gone.
 func (c *clsactFilter) filters(side Direction) ([]netlink.Filter, error) {
 	there, err := filtersAt(c.netlink, c.ifindex, side)
 	if err != nil {

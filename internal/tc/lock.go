@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Captures at one interface may be in different containers that share only its
-// network namespace. So their locks are port numbers of netlink's user sockets: these belong to the
-// namespace, and the kernel frees them when the process dies. Any process in the namespace can take
-// these numbers, but can only achieve that a leftover filter stays. Unix sockets would do as well,
-// but with one a process in its sandbox could reach services of the machine.
+// Captures at one interface may be in different containers that share only its network namespace.
+// So their locks are port numbers of netlink's user sockets: these belong to the namespace, and the
+// kernel frees them when the process dies. Any process in the namespace can bind these numbers, but
+// that only keeps leftover filters from being removed. Unix sockets would need a permission in the
+// sandbox with which a process could reach services of the machine.
 
 // A claim is a capture's exclusive use of a handle for its filter.
 type claim struct{ fd int }
@@ -58,8 +58,8 @@ func newTurn(ifindex int) (*turn, error) {
 	return &turn{fd, ifindex}, nil
 }
 
-// turnLimit is a hundred times as long as attaching takes. A process that keeps the number for
-// longer is not xdpcap.
+// turnLimit is a hundred times the duration of attaching. A process that holds the lock for longer
+// is not xdpcap.
 const turnLimit = 2 * time.Second
 
 // wait waits for this capture's turn, for at most turnLimit.
@@ -83,9 +83,9 @@ func bind(fd int, name string) error {
 	return os.NewSyscallError("bind", unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: number(name)}))
 }
 
-// number is a hash between the numbers that the kernel gives to sockets by itself: those below it
-// are ids of processes, and those above it negative. Two names of one number are like one name that
-// somebody else has taken.
+// number returns a hash from 1<<30 to 1<<31-1. The kernel assigns other numbers to sockets: smaller
+// ones, ids of processes, and negative ones. A collision of two names has the effect of a lock that
+// another process holds.
 func number(name string) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(name))

@@ -26,10 +26,11 @@ func Find(prog *ebpf.Program) (Kind, error) {
 	case !errors.Is(err, ebpf.ErrNotSupported):
 		return 0, fmt.Errorf("try to attach a program by tcx: %w", err)
 	}
-	release, err := kernelRelease()
-	if err != nil {
-		return 0, err
+	var kernel unix.Utsname
+	if err := unix.Uname(&kernel); err != nil {
+		return 0, fmt.Errorf("ask for the kernel's version: %w", err)
 	}
+	release := unix.ByteSliceToString(kernel.Release[:])
 	for _, name := range []string{"sch_ingress", "cls_bpf"} {
 		if !hasModule("/", release, name) {
 			return 0, message.Errorf(ErrNoKind, "this kernel has neither tcx nor the module %s", name)
@@ -38,22 +39,14 @@ func Find(prog *ebpf.Program) (Kind, error) {
 	return Clsact, nil
 }
 
-func kernelRelease() (string, error) {
-	var name unix.Utsname
-	if err := unix.Uname(&name); err != nil {
-		return "", fmt.Errorf("ask for the kernel's version: %w", err)
-	}
-	return unix.ByteSliceToString(name.Release[:]), nil
-}
-
-// hasModule reports whether the kernel has a module: loaded, built in, or one that it can load on
-// demand. If the lists of modules cannot be read, it returns true.
+// hasModule reports whether a module is loaded, built in, or available. If the lists of modules
+// cannot be read, it returns true.
 func hasModule(root, release, name string) bool {
 	if _, err := os.Stat(filepath.Join(root, "sys/module", name)); err == nil {
 		return true
 	}
 	file := regexp.MustCompile(`(?m)/` + name + `\.ko(\.\w+)?(:|$)`)
-	lists := 0
+	lists := 0 // that could be read
 	for _, list := range []string{"modules.builtin", "modules.dep"} {
 		text, err := os.ReadFile(filepath.Join(root, "lib/modules", release, list))
 		if err != nil {
@@ -67,8 +60,8 @@ func hasModule(root, release, name string) bool {
 	return lists == 0
 }
 
-// CheckQdisc returns an error if an interface has no room for the qdisc clsact, which kernels
-// without tcx need.
+// CheckQdisc returns an error if another qdisc is in the place of clsact, which kernels without tcx
+// need.
 func CheckQdisc(ifindex int) error {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Running program is one of somebody else's where an interface receives or sends: of tcx, or in a
-// filter of the qdisc clsact or ingress.
+// A Running program is another program at an interface's ingress or egress: of tcx, or in a filter
+// of the qdisc clsact or ingress.
 type Running struct {
 	xdp.Program
 	At   Direction
-	link link.ID // of tcx; 0 = it has none
+	link link.ID // of tcx; 0 = there is no link
 }
 
 // Programs lists the programs at tc of an interface, the received side first. It needs
@@ -79,7 +79,7 @@ func filterPrograms(h *netlink.Handle, index int, at Direction) (ids []uint32, e
 	return ids, err
 }
 
-// A Watch finds out when a program has left tc of an interface. It keeps using the network
+// A Watch checks whether a program still runs at tc of an interface. It keeps using the network
 // namespace of the thread that opened it.
 type Watch struct {
 	name    string // of the interface
@@ -87,7 +87,7 @@ type Watch struct {
 	of      xdp.Program
 	netlink *netlink.Handle
 	links   []link.Link // of tcx
-	hidden  bool        // it is also at tcx without a link, where only CAP_NET_ADMIN may look: then Check never ends the watch
+	hidden  bool        // it is also at tcx without a link, which only CAP_NET_ADMIN can list: Check returns nil
 }
 
 // WatchProgram watches a program at the places where it runs.
@@ -124,8 +124,8 @@ func (w *Watch) inFilters() (bool, error) {
 	return false, nil
 }
 
-// Check returns nil, or an error if the program no longer runs at tc of the interface. It needs no
-// privilege. An error of the query itself is no reason.
+// Check returns an error if the program no longer runs at tc of the interface. If the query fails,
+// it returns nil. It needs no privilege.
 func (w *Watch) Check() error {
 	if w.hidden {
 		return nil

@@ -1,6 +1,6 @@
-// Package tc runs a program of ours for the packets that an interface receives or sends: at its
-// ingress or egress, by tcx (Linux 6.6 and later) or by a filter of the clsact qdisc. It does not
-// change the verdict of other programs: the program returns -1, which is TCX_NEXT for tcx and
+// Package tc runs our programs for the packets that an interface receives or sends: at its ingress
+// or egress, by tcx (Linux 6.6 and later) or by a filter of the clsact qdisc. It does not change
+// the verdict of other programs: our program returns -1, which is TCX_NEXT for tcx and
 // TC_ACT_UNSPEC for clsact, so that the next program decides.
 //
 // All functions work in the network namespace of the calling thread. Methods keep using that
@@ -19,7 +19,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Kind is the way in which a program is attached.
+// A Kind is a way to attach a program.
 type Kind int
 
 const (
@@ -34,7 +34,7 @@ func (k Kind) String() string { return kindNames[k] }
 // NeedsNetAdmin reports whether the process that detaches needs CAP_NET_ADMIN.
 func (k Kind) NeedsNetAdmin() bool { return k == Clsact }
 
-// A Direction is on which side of an interface a program is attached.
+// A Direction is the side of an interface where a program is attached.
 type Direction int
 
 const (
@@ -66,11 +66,11 @@ type Attachment struct {
 	place place
 }
 
-// A place is where a program is attached, in one of the kinds.
+// A place is the position of an attached program; there is an implementation for each kind.
 type place interface {
-	// check returns why the program does not run there any more, or nil.
+	// check returns nil, or why the program no longer runs there.
 	check() error
-	// behind is how many filters of others came before it when the program was attached.
+	// behind returns the number of filters of others before the program when it was attached.
 	behind() int
 	// replace lets another program run in its place.
 	replace(*ebpf.Program) error
@@ -80,7 +80,7 @@ type place interface {
 
 // Attach runs prog, of the type SchedCLS, for every packet that the interface receives or sends,
 // until the Attachment is closed. It uses tcx if the kernel has it, and clsact otherwise. The
-// program is the first to see a packet, except after filters of clsact that have the first priority
+// program gets a packet before all others, except filters of clsact that have the first priority
 // and are not BPF programs for all protocols: see String. After an error the program is not
 // attached. The error is an ErrNoKind if the kernel has neither tcx nor clsact. It needs
 // CAP_NET_ADMIN.
@@ -112,8 +112,8 @@ func attachAs(kind Kind, prog *ebpf.Program, ifi xdp.Interface, at Direction) (*
 // Kind is the way in which the program is attached.
 func (a *Attachment) Kind() Kind { return a.kind }
 
-// String returns the kind, and how many filters of others came before when the program was
-// attached. The program does not see packets that those drop.
+// String returns the kind, and the number of filters of others before the program when it was
+// attached. The program does not get packets that those filters drop.
 func (a *Attachment) String() string {
 	switch n := a.place.behind(); n {
 	case 0:
@@ -134,8 +134,8 @@ func (a *Attachment) Check() error {
 	return nil
 }
 
-// Replace lets another program run in the place of the one that is attached: each packet meets one
-// of them. After an error the former one still runs.
+// Replace exchanges the attached program for another one: each packet is passed to one of them.
+// After an error the former one still runs.
 func (a *Attachment) Replace(prog *ebpf.Program) error {
 	if err := a.place.replace(prog); err != nil {
 		return fmt.Errorf("replace the program at the %v of %s: %w", a.at, a.name, err)
@@ -151,7 +151,7 @@ func (a *Attachment) Close() error {
 	return nil
 }
 
-// explainRefusal adds the cause of an error if the kernel's number alone is not clear.
+// explainRefusal adds the cause to an error of the kernel whose text is not clear.
 func explainRefusal(tried string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM):

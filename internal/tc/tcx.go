@@ -11,12 +11,12 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A tcxLink is a program in the list that the kernel runs for each packet. Only the link keeps it
-// there, so it goes with the process.
+// A tcxLink is a program in the list that the kernel runs for each packet. The link holds it there,
+// so the kernel removes it when the process dies.
 type tcxLink struct{ link xdp.Link }
 
-// attachTCX puts the program before all others there. A program that comes later may request the
-// place before it.
+// attachTCX puts the program before all others there. A program that is attached later may be put
+// before it.
 func attachTCX(prog *ebpf.Program, ifindex int, at Direction) (*tcxLink, error) {
 	l, err := link.AttachTCX(link.TCXOptions{
 		Interface: ifindex,

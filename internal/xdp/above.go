@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A device is the kernel's description of an interface's position above others.
+// A device is an interface, with its position above others.
 type device struct {
 	index     int
 	name      string
 	kind      string // "bridge", "vlan", ...; "" for a network card
 	master    int    // the index of the bridge, bond, team or VRF that it belongs to, or 0
 	link      int    // the index of the device in our namespace that it is on, as a VLAN is, or 0
-	elsewhere bool   // it is in another network namespace than this process
+	elsewhere bool   // it is in another network namespace
 }
 
-// above returns those of some devices that get packets from the interface: its master, devices on
-// top of it, and devices above those.
+// above returns the devices that get packets from the interface: its master, devices on top of it,
+// and devices above those. all are the devices to search.
 func (ifi *Interface) above(all []device) (above []device) {
 	seen := map[int]bool{ifi.Index: true}
 	for below := []int{ifi.Index}; len(below) > 0; below = below[1:] {
@@ -49,7 +49,7 @@ func (ifi *Interface) above(all []device) (above []device) {
 }
 
 // Above returns the indices of the interfaces of this namespace that get packets from this one: its
-// bridge or bond, those on top of it, such as VLANs, and those above these.
+// bridge or bond, interfaces on top of it, such as VLANs, and interfaces above these.
 func (ifi *Interface) Above() (indices []int, err error) {
 	all, err := devicesHere()
 	for _, d := range ifi.above(all) {
@@ -58,8 +58,8 @@ func (ifi *Interface) Above() (indices []int, err error) {
 	return indices, err
 }
 
-// Obstructed returns an interface above this one that runs an XDP program which isOwn does not
-// accept, if there is one.
+// Obstructed returns an interface above this one that runs an XDP program for which isOwn returns
+// false; ok is false if there is none.
 func (ifi *Interface) Obstructed(isOwn func(Program) bool) (upper Interface, ok bool, err error) {
 	above, err := ifi.Above()
 	if err != nil || len(above) == 0 {
@@ -76,16 +76,16 @@ func (ifi *Interface) Obstructed(isOwn func(Program) bool) (upper Interface, ok 
 	return uppers[i], true, nil
 }
 
-// Heights returns for each interface of this namespace, by its index, the maximum number of others
-// below it, one below the other. The kernel attaches no program below an interface that runs one,
-// so a caller that attaches to several begins with the lowest.
+// Heights returns the length of the longest chain of interfaces below each interface of this
+// namespace, by its index: 1 for a VLAN on a card. The kernel attaches no program below an
+// interface that runs one, so a caller that attaches to several interfaces begins with the lowest.
 func Heights() (map[int]int, error) {
 	all, err := devicesHere()
 	if err != nil {
 		return nil, err
 	}
 	heights := make(map[int]int)
-	// Each pass is right about the devices that are one higher than those of the pass before.
+	// The first pass computes the heights up to 1, the second one those up to 2, and so on.
 	for changed, passes := true, 0; changed && passes < maxHeight; passes++ {
 		changed = false
 		raise := func(upper, lower int) {
@@ -105,7 +105,7 @@ func Heights() (map[int]int, error) {
 	return heights, nil
 }
 
-// maxHeight is how many devices the kernel lets be above each other: MAX_NEST_DEV of
+// maxHeight is the kernel's limit for devices above each other, MAX_NEST_DEV of
 // include/linux/netdevice.h.
 const maxHeight = 8
 
@@ -117,7 +117,7 @@ func devicesHere() (all []device, err error) {
 	}
 	for _, l := range links {
 		d := newDevice(l)
-		// In an answer about our namespace, a link with a number is in another namespace.
+		// A link with a namespace number is a device of another namespace.
 		if l.Attrs().NetNsID != unnumbered {
 			d.link = 0
 		}
@@ -127,8 +127,8 @@ func devicesHere() (all []device, err error) {
 }
 
 // devices lists the devices of this namespace, and devices of other namespaces on top of these. It
-// looks in namespaces that the kernel has numbered here: those that an interface was moved to from
-// here, or that hold the other end of a veth pair.
+// searches the namespaces to which the kernel has given a number here: namespaces to which an
+// interface of this one was moved, or with the other end of a veth pair.
 func devices() ([]device, error) {
 	all, err := devicesHere()
 	if err != nil {
@@ -154,14 +154,14 @@ func newDevice(l netlink.Link) device {
 	if d.kind == "device" { // the library's name for a device without a kind
 		d.kind = ""
 	}
-	// The link of these kinds is the other end, which gets the packets that they send.
+	// The link of these kinds is the other end of the pair, which is not below the device.
 	if d.kind == "veth" || d.kind == "netkit" || d.kind == "vxcan" {
 		d.link = 0
 	}
 	return d
 }
 
-// unnumbered stands for a network namespace that has no number.
+// unnumbered is the number of a network namespace to which the kernel has given none.
 const unnumbered = -1
 
 // namespaceNumbers lists the numbers that network namespaces have in this namespace.
@@ -201,7 +201,7 @@ func devicesIn(number int) (found []device, err error) {
 	}
 	own, err := ownNumber()
 	if err != nil || own == unnumbered || own == number {
-		return nil, err // without a number, no other namespace can refer to this one
+		return nil, err // an unnumbered namespace is the link of no device
 	}
 	for _, answer := range answers {
 		l, err := netlink.LinkDeserialize(nil, answer)
@@ -217,8 +217,8 @@ func devicesIn(number int) (found []device, err error) {
 	return found, nil
 }
 
-// ownNumber returns the number of our namespace. The kernel assigns it with the first answer that
-// mentions it.
+// ownNumber returns the number of this namespace in itself. The kernel assigns it with its first
+// answer that refers to the namespace.
 func ownNumber() (int, error) {
 	file, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {

@@ -18,16 +18,26 @@ func OpenProgram(id uint32) (*ebpf.Program, error) {
 	return openSettled(func() (*ebpf.Program, error) { return ebpf.NewProgramFromID(ebpf.ProgramID(id)) })
 }
 
-// These limit how long openSettled tries: it gives up when both are reached. On a busy machine one
-// try may take longer than settleLimit, so the time alone could end it after a single one.
+// programInfo returns the kernel's information about a program. The errors are those of
+// OpenProgram.
+func programInfo(id uint32) (*ebpf.ProgramInfo, error) {
+	p, err := OpenProgram(id)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	return p.Info()
+}
+
+// openSettled gives up when both limits are reached: on a busy machine a single try may take longer
+// than settleLimit.
 const (
 	settleLimit = 100 * time.Millisecond
 	settleTries = 10
 )
 
-// openSettled opens a link or a program by its id. While another process creates or removes it, the
-// kernel returns EAGAIN. So openSettled tries again, and returns an fs.ErrNotExist if the kernel
-// still returns EAGAIN after settleLimit and settleTries.
+// openSettled opens an object by its id. The kernel returns EAGAIN while another process creates or
+// removes the object. openSettled then tries again, and in the end returns an fs.ErrNotExist.
 func openSettled[T any](open func() (T, error)) (T, error) {
 	begin := time.Now()
 	for tries := 1; ; tries++ {
@@ -42,7 +52,7 @@ func openSettled[T any](open func() (T, error)) (T, error) {
 	}
 }
 
-// eachLink calls f for every complete link on the machine. It needs CAP_SYS_ADMIN.
+// eachLink calls f for every link on the machine, except incomplete ones. It needs CAP_SYS_ADMIN.
 func eachLink(f func(*link.Info)) error {
 	for id := link.ID(0); ; {
 		next, err := nextLink(id)
@@ -55,7 +65,7 @@ func eachLink(f func(*link.Info)) error {
 		id = next
 		info, err := linkInfo(id)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it was removed since it was listed, or is not complete yet
+			continue // it was removed meanwhile, or is not complete yet
 		}
 		if err != nil {
 			return fmt.Errorf("look at BPF link %d: %w", id, err)

@@ -15,8 +15,8 @@ import (
 // hypervisor. Metadata from other drivers, such as veth's, comes from software.
 func (ifi *Interface) IsHardware() bool { return ifi.Device != "" }
 
-// PTPClock is the number N of the card's clock, /dev/ptpN. ok is false if there is no clock, or if
-// the driver does not report it.
+// PTPClock returns the number N of the card's clock, /dev/ptpN. ok is false if there is no clock,
+// or if the driver does not report it.
 func (ifi *Interface) PTPClock() (number int, ok bool) {
 	e, err := openEthtool(ifi.Name)
 	if err != nil {
@@ -51,19 +51,18 @@ func (ifi *Interface) HasToeplitz() bool {
 	return e.fill(unsafe.Pointer(&rss)) && rss.function == toeplitz
 }
 
-// A Stamping makes a card stamp all packets that it receives, until it is closed. If the process is
-// killed, the card keeps that setting. Close needs CAP_NET_ADMIN.
+// A Stamping is the setting of a card that it stamps all received packets. Close restores the
+// former setting, and needs CAP_NET_ADMIN. A killed process leaves the setting behind.
 type Stamping struct {
 	name   string
 	before unix.HwTstampConfig
 }
 
-// ErrStamping means that the kernel or the card refuses to stamp all packets. It may still stamp
-// some, or all.
+// ErrStamping means that the kernel or the card refuses the request to stamp all packets. The card
+// may stamp some or all of them nevertheless.
 var ErrStamping = errors.New("the card's driver does not let packets be stamped on request")
 
-// StampAll makes the interface's card stamp all packets. The Stamping is nil if the card already
-// did so.
+// StampAll makes the interface's card stamp all packets. It returns nil if the card already does.
 func StampAll(ifi *Interface) (*Stamping, error) {
 	e, err := openEthtool(ifi.Name)
 	if err != nil {

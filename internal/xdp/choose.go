@@ -8,8 +8,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/message"
 )
 
-// choose picks the programs that the selectors name out of the programs of an interface. It picks
-// no program twice. Without selectors it picks the only program.
+// choose returns the programs of an interface that the selectors name, each once. Without selectors
+// it returns the only program.
 func choose(ifname string, running []Program, selectors []string) ([]chosenProgram, error) {
 	if len(selectors) == 0 {
 		switch len(running) {
@@ -36,8 +36,8 @@ func choose(ifname string, running []Program, selectors []string) ([]chosenProgr
 	return chosen, nil
 }
 
-// match picks the programs that one selector names. An id is always taken, because its program may
-// run elsewhere. Opening the program fails later if no program has that id.
+// match returns the programs that one selector names. It accepts every id, because a program may
+// run elsewhere, as in a devmap. If no program has the id, opening it fails later.
 func match(ifname string, running []Program, selector string) ([]Program, error) {
 	if selector == "all" && len(running) > 0 {
 		return running, nil
@@ -60,14 +60,6 @@ func match(ifname string, running []Program, selector string) ([]Program, error)
 		return nil, message.Errorf(ErrAmbiguousProgram, "program %s: that could be %s", selector, ListPrograms(found))
 	}
 	return found, nil
-}
-
-func listChosen(chosen []chosenProgram) string {
-	var programs []Program
-	for _, c := range chosen {
-		programs = append(programs, c.Program)
-	}
-	return ListPrograms(programs)
 }
 
 // ListPrograms returns programs as an error lists them: "first (id 3), second (id 4)".

@@ -13,15 +13,15 @@ import (
 // A Discovery finds interfaces in the network namespace of the thread that opened it. Any goroutine
 // may receive from Changed; the other methods belong to one goroutine at a time.
 type Discovery struct {
-	// Changed receives something after an interface has come, changed or gone, once for all that
-	// happen before somebody receives it.
+	// Changed receives a value after interfaces were added, changed or removed: one value for all
+	// changes since the last one was received.
 	Changed chan struct{}
 
 	events *os.File // a netlink socket
 	done   chan struct{}
 }
 
-// Open begins to watch the interfaces of the calling thread's network namespace.
+// OpenDiscovery begins to watch the interfaces of the calling thread's network namespace.
 func OpenDiscovery() (*Discovery, error) {
 	d := &Discovery{Changed: make(chan struct{}, 1), done: make(chan struct{})}
 	socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
@@ -41,7 +41,7 @@ func (d *Discovery) listen() {
 	defer close(d.done)
 	message := make([]byte, 64<<10)
 	for {
-		// ENOBUFS means that some messages were lost: then something has changed, too.
+		// ENOBUFS means that messages were lost, so interfaces have changed, too.
 		if _, err := d.events.Read(message); err != nil && !errors.Is(err, unix.ENOBUFS) {
 			return
 		}
@@ -49,7 +49,7 @@ func (d *Discovery) listen() {
 	}
 }
 
-// Notify makes Changed receive something. Any goroutine may call it.
+// Notify makes Changed receive a value. Any goroutine may call it.
 func (d *Discovery) Notify() {
 	select {
 	case d.Changed <- struct{}{}:
@@ -75,9 +75,9 @@ func Enter(home netns.NsHandle) error {
 	return nil
 }
 
-// Find returns the indices of all interfaces, and the interfaces that `wanted` accepts: first those
-// whose packets can be captured, then those that are up and whose packets have no Ethernet header.
-// The caller's thread must be in the namespace.
+// Find returns the indices of all interfaces, and the wanted interfaces: in found if their packets
+// can be captured, and in bare if they are up and their packets have no Ethernet header. The
+// caller's thread must be in the namespace.
 func (d *Discovery) Find(wanted func(index int, name string) bool) (all map[int]bool, found, bare []Interface, err error) {
 	all = make(map[int]bool)
 	accepted, err := Select(func(index int, name string) bool {
@@ -95,7 +95,7 @@ func (d *Discovery) Find(wanted func(index int, name string) bool) (all map[int]
 	return all, found, bare, err
 }
 
-// Close ends Changed.
+// Close ends the watch.
 func (d *Discovery) Close() error {
 	defer func() { <-d.done }()
 	return d.events.Close()

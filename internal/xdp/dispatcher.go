@@ -48,9 +48,8 @@ func (ifi *Interface) Runs() string {
 	return fmt.Sprintf("%s, which runs %s", ListPrograms(ifi.Programs), ListPrograms(running))
 }
 
-// components finds, among all links of the machine, the links that replace a function of the
-// dispatcher. They have no attach type. Tracers also have the dispatcher as their target, but their
-// links have an attach type.
+// components returns the programs that replace a function of the dispatcher. Their links have the
+// dispatcher as target and no attach type; links of tracers have an attach type.
 func components(dispatcher Program) ([]component, error) {
 	var found []component
 	err := eachLink(func(info *link.Info) {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An ethtool queries an interface's driver by the ioctls of include/uapi/linux/ethtool.h. The
-// result is zero or nil if the driver does not support a query.
+// An ethtool queries an interface's driver by the ioctls of include/uapi/linux/ethtool.h. A query
+// that the driver does not support returns zero or nil.
 type ethtool struct {
 	fd   int
 	name string
@@ -30,7 +30,7 @@ func (e ethtool) close() { unix.Close(e.fd) }
 // command.
 func (e ethtool) fill(request unsafe.Pointer) bool { return e.request(request) == nil }
 
-// request is fill with the kernel's error.
+// request is fill, and returns the kernel's error.
 func (e ethtool) request(request unsafe.Pointer) error {
 	ifr := struct {
 		name [unix.IFNAMSIZ]byte
@@ -82,17 +82,7 @@ const (
 	flagLRO    = 1 << 15
 )
 
-// offloads reports whether LRO and VLAN tag removal are on.
-func (e ethtool) offloads() (lro, rxVLAN *bool) {
-	value := struct{ cmd, data uint32 }{cmd: unix.ETHTOOL_GFLAGS}
-	if !e.fill(unsafe.Pointer(&value)) {
-		return nil, nil
-	}
-	l, v := value.data&flagLRO != 0, value.data&flagRxVLAN != 0
-	return &l, &v
-}
-
-// rxQueues is the number of queues that receive now.
+// rxQueues returns the number of queues in use for received packets; 0 = unknown.
 func (e ethtool) rxQueues() int {
 	channels := struct { // ethtool_channels
 		cmd                           uint32
@@ -113,10 +103,14 @@ func (ifi *Interface) Offloads() (lro, rxVLAN *bool) {
 		return nil, nil
 	}
 	defer e.close()
-	return e.offloads()
+	flags := struct{ cmd, data uint32 }{cmd: unix.ETHTOOL_GFLAGS}
+	if !e.fill(unsafe.Pointer(&flags)) {
+		return nil, nil
+	}
+	return new(flags.data&flagLRO != 0), new(flags.data&flagRxVLAN != 0)
 }
 
-// ActiveQueues is the number of queues that receive now; 0 = unknown.
+// ActiveQueues returns the number of queues in use for received packets; 0 = unknown.
 func (ifi *Interface) ActiveQueues() int {
 	e, err := openEthtool(ifi.Name)
 	if err == nil {
@@ -128,9 +122,9 @@ func (ifi *Interface) ActiveQueues() int {
 	return ifi.queueDirectories()
 }
 
-// queueDirectories counts the receive queues that sysfs shows; 0 = it does not show the interface.
-// sysfs shows the network namespace in which /sys was mounted. If that is not the caller's, it may
-// have another interface of the same name, which has a different index or address.
+// queueDirectories counts the interface's receive queues in sysfs; 0 = the interface is not there.
+// /sys has the network namespace in which it was mounted. If that is not the caller's, another
+// interface may have the same name, but not the same index and address.
 func (ifi *Interface) queueDirectories() (n int) {
 	dir := "/sys/class/net/" + ifi.Name
 	index, _ := os.ReadFile(dir + "/ifindex")
@@ -150,11 +144,11 @@ func (ifi *Interface) queueDirectories() (n int) {
 	return n
 }
 
-// Names of include/uapi/linux/ethtool.h that package unix lacks.
+// Constants of include/uapi/linux/ethtool.h that package unix lacks.
 const (
-	ethtoolNameSize    = 32 // ETH_GSTRING_LEN
-	ethtoolCounters    = 1  // ETH_SS_STATS
-	ethtoolMaxCounters = 1 << 16
+	ethtoolNameSize    = 32      // ETH_GSTRING_LEN
+	ethtoolCounters    = 1       // ETH_SS_STATS
+	ethtoolMaxCounters = 1 << 16 // no driver has as many; limits the memory for an answer
 )
 
 // DriverCounters returns the counters of an interface's driver by their names, as `ethtool -S`
@@ -184,7 +178,7 @@ func DriverCounters(name string) (map[string]uint64, error) {
 	return counters, nil
 }
 
-// names returns the first n names of a set of names, ETH_SS_*.
+// names returns the first n names of a set of strings, ETH_SS_*.
 func (e ethtool) names(set, n uint32) (names []string, err error) {
 	text := make([]byte, 3*4+int(n)*ethtoolNameSize) // struct ethtool_gstrings: a head of 32-bit numbers
 	binary.NativeEndian.PutUint32(text[0:], unix.ETHTOOL_GSTRINGS)

@@ -18,13 +18,13 @@ func SplitSelector(selector string) (program, function string) {
 	return program, function
 }
 
-// A chosen program is one of those that selectors name, or a function of it.
+// A chosenProgram is a program that a selector names, or a function of it.
 type chosenProgram struct {
 	Program
 	Function string // "" = the whole program
 }
 
-// contextOf is the name of the type that a program's context has in its own source.
+// contextOf returns the name of the context's type in the source of a program.
 func contextOf(t ebpf.ProgramType) string {
 	if t == ebpf.SchedCLS {
 		return "__sk_buff"
@@ -32,32 +32,36 @@ func contextOf(t ebpf.ProgramType) string {
 	return "xdp_md"
 }
 
-// enter makes the target a function of the program, instead of the whole program. funcs describe
-// all functions of the program; those that the compiler has inlined are not among them.
-func (t *Target) enter(function string, funcs btf.FuncOffsets, context string) error {
+// enter makes the target a function of the program, instead of the whole program. The function must
+// not be inlined by the compiler.
+func (t *Target) enter(function string, info *ebpf.ProgramInfo) error {
+	context := contextOf(info.Type)
+	funcs, err := info.FuncInfos()
+	if err != nil {
+		return err
+	}
 	var found *btf.Func
 	for _, f := range funcs {
 		if f.Func.Name == function {
 			found = f.Func
 		}
 	}
-	others := traceable(funcs, context)
-	these := "none of its functions does that is not inlined: declare it __noinline, with struct " + context + " * as its first argument"
-	if len(others) > 0 {
-		these = "these can be traced: " + strings.Join(others, ", ")
+	remedy := "none of its functions does that is not inlined: declare it __noinline, with struct " + context + " * as its first argument"
+	if others := traceable(funcs, context); len(others) > 0 {
+		remedy = "these can be traced: " + strings.Join(others, ", ")
 	}
 	switch {
 	case found == nil:
-		return &TracingError{Reason: fmt.Sprintf("program %s has no function %s", t.Program, function), Remedy: these}
+		return &TracingError{Reason: fmt.Sprintf("program %s has no function %s", t.Program, function), Remedy: remedy}
 	case !takesPacket(found, context):
 		return &TracingError{
 			Reason: fmt.Sprintf("function %s of program %s does not take the packet, struct %s *, as its first argument", function, t.Program, context),
-			Remedy: these,
+			Remedy: remedy,
 		}
 	case returnsNothing(found):
 		return &TracingError{
 			Reason: fmt.Sprintf("function %s of program %s returns nothing, and the kernel does not know the arguments of such functions", function, t.Program),
-			Remedy: these,
+			Remedy: remedy,
 		}
 	}
 	t.Function, t.Part, t.Returns = function, function, returnsOf(found)
@@ -76,8 +80,8 @@ func traceable(funcs btf.FuncOffsets, context string) (names []string) {
 	return names
 }
 
-// returnsOf is what the return value of a function means. Only a function whose type says so
-// returns a verdict: others have numbers of their own, such as errors.
+// returnsOf returns the meaning of a function's return value. It is a verdict only if the declared
+// type is enum xdp_action; other functions return other numbers, such as errors.
 func returnsOf(f *btf.Func) packet.VerdictKind {
 	if proto, ok := f.Type.(*btf.FuncProto); ok {
 		if returned, ok := btf.As[*btf.Enum](proto.Return); ok && returned.Name == "xdp_action" {

@@ -20,15 +20,14 @@ type HookMap struct {
 	path string
 	m    *ebpf.Map // nil = closed
 
-	// callers are the programs that call the map, as far as this process may see them.
-	callers []Program
+	callers []Program // the programs that call the map, if this process may see them
 
 	// lock is the directory in which the map is pinned; -1 = the map is not locked. The kernel
 	// releases the lock when the process ends.
 	lock int
 }
 
-// A map has a slot for each verdict. Maps of an old convention lack the last slot, for redirect.
+// A map has a slot for each verdict. Maps of an older convention lack the last slot, for redirect.
 const (
 	maxSlots = int(UnknownVerdict)
 	minSlots = maxSlots - 1
@@ -69,7 +68,7 @@ func explainPin(path string, err error) error {
 	return err
 }
 
-// Slots is how many slots the map has: one for each verdict from 0 on.
+// Slots returns the number of slots: one for each verdict from 0 on.
 func (h *HookMap) Slots() int { return min(int(h.m.MaxEntries()), maxSlots) }
 
 // Lock marks the map as in use by this process, and refuses a map that another process uses. Slots
@@ -102,10 +101,10 @@ func (h *HookMap) Lock(leftover string) error {
 }
 
 // takeLock puts a read lock on one byte of the directory in which the map is pinned. The byte's
-// offset is the map's id, so that each map in a directory has its own lock. The pinned map itself
-// cannot be opened as a file; its directory can, and it is the same in every network namespace and
-// container. It is a read lock because a directory cannot be opened for writing. It is independent
-// of flock(2), with which libxdp locks whole directories.
+// offset is the map's id, so that each map in a directory has its own lock. A pinned map cannot be
+// opened as a file, but its directory can, and is the same in every network namespace and
+// container. It is a read lock because a directory cannot be opened for writing. The flock(2) of
+// libxdp on whole directories is independent of it.
 func (h *HookMap) takeLock() (err error) {
 	pin, err := filepath.EvalSymlinks(h.path)
 	if err != nil {
@@ -170,8 +169,8 @@ func (h *HookMap) Put(verdict Verdict, prog *ebpf.Program) (*Slot, error) {
 	return &Slot{h: h, verdict: verdict, id: own.ID}, nil
 }
 
-// Obstacle returns why the map takes no XDP program at all, as far as the kernel shows it: the type
-// of the map's owner, and whether the JIT has compiled it.
+// Obstacle returns why the map takes no XDP program: because of the type of its owner, or because
+// the owner is not compiled by the JIT, as the kernel shows in fdinfo.
 func (h *HookMap) Obstacle() string {
 	owner, _ := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", h.m.FD()))
 	for line := range strings.Lines(string(owner)) {

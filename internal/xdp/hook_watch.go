@@ -13,9 +13,9 @@ import (
 )
 
 // A HookWatch reports which XDP program an interface runs. It identifies the interface by its index
-// in the network namespace of the thread that called WatchHook: any thread may look, and renaming
-// the interface does not matter. It needs no privilege, and its queries to the driver are those of
-// every `ip link`. Look may be called concurrently. Close is called once, after all other calls.
+// in the network namespace of the thread that called WatchHook, so that any thread may call it, and
+// the interface may be renamed. It needs no privilege, and costs the driver as much as an `ip
+// link`. Look may be called concurrently. Close is called once, after all other calls.
 type HookWatch struct {
 	index  int
 	socket *nl.NetlinkSocket
@@ -24,11 +24,11 @@ type HookWatch struct {
 // A HookState is the result of HookWatch.Look.
 type HookState struct {
 	Name    string      // of the interface
-	Program uint32      // id of the program that it runs; 0 = none
+	Program uint32      // the id of the attached program; 0 = none
 	Mode    packet.Mode // the mode that the program runs in
 }
 
-// Of returns the interface in this state, with the program's name.
+// Of returns a copy of the interface in this state, with the program's name.
 func (s HookState) Of(ifi Interface) Interface {
 	ifi.Name, ifi.Mode, ifi.Programs = s.Name, s.Mode, nil
 	if s.Program != 0 {
@@ -37,8 +37,8 @@ func (s HookState) Of(ifi Interface) Interface {
 	return ifi
 }
 
-// HasGone reports whether an interface has left the namespace. The kernel's error for an attempt to
-// attach to it does not show that.
+// HasGone reports whether an interface has left the namespace, which the kernel's error for an
+// attempt to attach does not show.
 func HasGone(index int) bool {
 	w, err := WatchHook(index)
 	if err != nil {
@@ -48,8 +48,8 @@ func HasGone(index int) bool {
 	return errors.Is(w.CheckExists(), ErrGone)
 }
 
-// WatchHook watches the interface with an index. The kernel does not notify when a program is
-// attached, replaced or detached, so the caller must look repeatedly.
+// WatchHook watches the interface with an index. The kernel does not notify of programs that are
+// attached, replaced or detached, so the caller must call Look repeatedly.
 func WatchHook(index int) (*HookWatch, error) {
 	s, err := openRouteSocket()
 	if err != nil {
@@ -97,9 +97,9 @@ func (w *HookWatch) CheckRuns(at, p Program) error {
 		if behind || hidden && now.Program == at.ID {
 			return nil
 		}
-		// libxdp adds the program to a new dispatcher, exchanges the dispatchers, and only then
-		// removes the program from the old one. So the program may have been missed if the
-		// dispatcher has changed by now.
+		// libxdp adds the program to a new dispatcher, exchanges the dispatchers, and then removes
+		// the program from the old one. If the dispatcher has changed since Look, isBehind may have
+		// missed the program: then all is repeated.
 		again, err := w.Look()
 		if err != nil {
 			return onlyGone(err)

@@ -48,17 +48,17 @@ func Interfaces() ([]Interface, error) {
 	return Select(func(int, string) bool { return true })
 }
 
-// Select lists the interfaces of the namespace for which `is` returns true, in the order of their
-// indices. It queries the drivers of these interfaces only, because that takes long.
-func Select(is func(index int, name string) bool) (ifis []Interface, err error) {
+// Select lists the interfaces of the namespace that are wanted, in the order of their indices. It
+// queries the drivers of these interfaces only, because that takes long.
+func Select(wanted func(index int, name string) bool) (ifis []Interface, err error) {
 	links, err := Dump(netlink.LinkList)
-	// If interfaces come and go all the time the list may lack some. Callers that follow them look
-	// again anyway.
+	// If interfaces come and go all the time the list may lack some. Callers that follow interfaces
+	// call Select again anyway.
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 		return nil, fmt.Errorf("list the network interfaces: %w", err)
 	}
 	for _, l := range links {
-		if a := l.Attrs(); is(a.Index, a.Name) {
+		if a := l.Attrs(); wanted(a.Index, a.Name) {
 			ifis = append(ifis, describe(l))
 		}
 	}
@@ -84,9 +84,9 @@ func Addresses() (map[int][]netip.Prefix, error) {
 }
 
 // InterfaceByName looks up an interface by its name or an alternative name (`ip link property`).
-// The returned Interface has its main name. The error for a name that does not exist has the names
-// that are near, or else the first that exist. For "any", tcpdump's word for all interfaces, it has
-// the kind ErrNotAll.
+// The returned Interface has its main name. The error for a name that does not exist lists similar
+// names, or the first names. For "any", tcpdump's word for all interfaces, it has the kind
+// ErrNotAll.
 func InterfaceByName(name string) (Interface, error) {
 	l, err := netlink.LinkByName(name)
 	if err == nil {
@@ -109,20 +109,20 @@ func InterfaceByName(name string) (Interface, error) {
 		}
 		names = append(names, a.Name)
 	}
-	there := strings.Join(names[:min(len(names), mostNames)], ", ")
+	list := strings.Join(names[:min(len(names), mostNames)], ", ")
 	if more := len(names) - mostNames; more > 0 {
-		there += fmt.Sprintf(" and %d others", more)
+		list += fmt.Sprintf(" and %d others", more)
 	}
 	if name == "any" {
-		return Interface{}, message.Errorf(ErrNotAll, "interface any: interfaces must be named here; there are: %s", there)
+		return Interface{}, message.Errorf(ErrNotAll, "interface any: interfaces must be named here; there are: %s", list)
 	}
 	if near := message.DidYouMean("", name, names); near != "" {
 		return Interface{}, fmt.Errorf("interface %q does not exist%s", name, near)
 	}
-	return Interface{}, fmt.Errorf("interface %q does not exist; there are: %s", name, there)
+	return Interface{}, fmt.Errorf("interface %q does not exist; there are: %s", name, list)
 }
 
-// mostNames is how many interfaces an error lists at most.
+// mostNames is the maximum number of interfaces in an error.
 const mostNames = 8
 
 // EthernetInterface looks up an interface whose packets can be captured: see [Interface.Obstacle].
@@ -140,8 +140,8 @@ func EthernetInterface(name string) (Interface, error) {
 	return ifi, nil
 }
 
-// Obstacle returns why packets of the interface cannot be captured, or "" if they can, and a
-// command that changes that. There is no such command for another link type: all programs here
+// Obstacle returns why packets of the interface cannot be captured, and a command that changes
+// that. reason is "" if they can be captured. remedy is "" for another link type: all programs here
 // expect packets that begin with an Ethernet header.
 func (ifi *Interface) Obstacle() (reason, remedy string) {
 	switch {
@@ -195,19 +195,14 @@ func describe(l netlink.Link) Interface {
 // ProgramName returns the name of a program: "" if this process has no right to open programs, or
 // if the program is gone.
 func ProgramName(id uint32) string {
-	p, err := OpenProgram(id)
-	if err != nil {
-		return ""
-	}
-	defer p.Close()
-	info, err := p.Info()
+	info, err := programInfo(id)
 	if err != nil {
 		return ""
 	}
 	return info.Name
 }
 
-// attachedModes maps the kernel's number for an attached program's mode.
+// attachedModes are the modes by the kernel's numbers.
 var attachedModes = map[uint32]packet.Mode{
 	nl.XDP_ATTACHED_DRV: packet.Native,
 	nl.XDP_ATTACHED_SKB: packet.Generic,

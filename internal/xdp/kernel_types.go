@@ -8,13 +8,13 @@ import (
 )
 
 // KernelTypes returns the types of the running kernel, for ebpf.CollectionOptions.Cache. Decoding
-// them takes longer than loading a program. So everybody gets the same ones while somebody holds
-// them (runtime.KeepAlive), and then they leave memory. Any goroutine may call it.
+// them takes longer than loading a program, so all callers share one cache while one of them holds
+// it (runtime.KeepAlive). After that it is garbage. Any goroutine may call it.
 func KernelTypes() *btf.Cache { return kernelTypes.get() }
 
 var kernelTypes sharedTypes
 
-// sharedTypes are types that stay in memory only while somebody holds them.
+// sharedTypes is a cache that stays in memory only while a caller holds it.
 type sharedTypes struct {
 	mu    sync.Mutex
 	cache weak.Pointer[btf.Cache]

@@ -6,8 +6,8 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// A Link holds a program where it is attached. Close also detaches it. Closing the descriptor alone
-// is not enough: the program runs as long as a copy of that is open, and a child that another
+// A Link is a link.Link whose Close also detaches the program. Closing the descriptor is not
+// enough: the program runs while a copy of the descriptor is open, and a child process that another
 // goroutine starts has a copy until its exec.
 type Link struct{ link.Link }
 

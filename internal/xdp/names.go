@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names looks up names of interfaces in the network namespace of the thread that called OpenNames.
-// It works from any thread and needs no privilege.
+// Names looks up names and counters of interfaces in the network namespace of the thread that
+// called OpenNames. Any thread may call it, and it needs no privilege.
 type Names struct{ socket *nl.NetlinkSocket }
 
 // OpenNames opens the netlink socket for the queries.
@@ -31,13 +31,12 @@ func (n *Names) Name(index int) (string, error) {
 	return l.Attrs().Name, nil
 }
 
-// Counts are the packets that an interface has received and sent, as its driver counts them, and
-// its state.
+// Counts are the counters of an interface's driver, and its state.
 type Counts struct {
-	Received, Sent uint64
-	IsHardware     bool // the interface is a card, whose driver may count late
-	MTU            int
-	Up             bool // it is up and has a carrier
+	Received, Sent uint64 // packets
+	IsHardware     bool   // the interface is a card, whose driver may count late
+	MTU            int    // bytes
+	Up             bool   // it is up and has a carrier
 }
 
 // Counts returns the counts of the interface with this index.
@@ -68,8 +67,7 @@ func openRouteSocket() (*nl.NetlinkSocket, error) {
 	return s, nil
 }
 
-// linkByIndex does the same as netlink.LinkByIndex, but does not make the driver list all virtual
-// functions.
+// linkByIndex is netlink.LinkByIndex without a query for all virtual functions of the driver.
 func linkByIndex(socket *nl.NetlinkSocket, index int) (netlink.Link, error) {
 	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_ACK)
 	request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Seq: request.Seq, Socket: socket}}

@@ -10,27 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names that the kernel has for features of interfaces, as `ethtool -k` lists them by other ones:
-// netdev_features_strings of net/ethtool/common.c.
+// The kernel's names of features, netdev_features_strings of net/ethtool/common.c. `ethtool -k`
+// prints other names for them.
 const (
 	featureLRO        = "rx-lro"
 	featureGRO        = "rx-gro-hw"
 	featureVLANFilter = "rx-vlan-filter"
 )
 
-// joining are the features by which a card or its driver joins packets before the XDP hook. To
-// attach a program switches them off, in the driver or in generic mode, and the kernel does not
-// switch them on again.
+// joining are the features by which a card or its driver joins packets before the XDP hook.
+// Attaching a program switches them off, and detaching it does not switch them on again.
 var joining = []string{featureLRO, featureGRO}
 
 // ethtoolFeatures is ETH_SS_FEATURES of include/uapi/linux/ethtool.h.
 const ethtoolFeatures = 4
 
-// features returns which features of the interface are on, by their names; nil = unknown.
+// features returns whether each feature of the interface is on, by its name; nil = unknown.
 func (e ethtool) features() map[string]bool {
 	names, err := e.featureNames()
-	// struct ethtool_gfeatures: a head, and then for 32 features at a time which are available,
-	// requested, active, and never changed.
+	// struct ethtool_gfeatures: a head of two words, then four words for every 32 features. Their
+	// bits are the features that are available, requested, active, and never changed.
 	blocks := (len(names) + 31) / 32
 	answer := make([]uint32, 2+4*blocks)
 	answer[0], answer[1] = unix.ETHTOOL_GFEATURES, uint32(blocks)
@@ -55,8 +54,8 @@ func (e ethtool) set(feature string, on bool) error {
 		if name != feature {
 			continue
 		}
-		// struct ethtool_sfeatures: a head, and then, for 32 features at a time, a mask of the
-		// features to change, and their new values.
+		// struct ethtool_sfeatures: a head of two words, then two words for every 32 features: a
+		// mask of the features to change, and their new values.
 		request := make([]uint32, 2+2*blocks)
 		request[0], request[1] = unix.ETHTOOL_SFEATURES, uint32(blocks)
 		request[2+2*(i/32)] = 1 << (i % 32)
@@ -66,7 +65,7 @@ func (e ethtool) set(feature string, on bool) error {
 		if err := e.request(unsafe.Pointer(&request[0])); err != nil {
 			return err
 		}
-		if e.features()[feature] != on { // the kernel reports that by no error
+		if e.features()[feature] != on { // the kernel returns no error for that
 			return errors.New("the driver leaves it as it is")
 		}
 		return nil
@@ -74,7 +73,7 @@ func (e ethtool) set(feature string, on bool) error {
 	return unix.EOPNOTSUPP
 }
 
-// featureNames are the names of the kernel's features, in the order of their numbers.
+// featureNames returns the names of the kernel's features, in the order of their numbers.
 func (e ethtool) featureNames() ([]string, error) {
 	count := struct { // ethtool_sset_info
 		cmd, _ uint32
@@ -92,7 +91,7 @@ func (e ethtool) featureNames() ([]string, error) {
 }
 
 // FiltersVLANs reports whether the network card drops frames of VLANs that have no interface on
-// this machine, before XDP; nil = the driver does not report it. In promiscuous mode it does not.
+// this machine, before XDP, except in promiscuous mode; nil = the driver does not report it.
 func (ifi *Interface) FiltersVLANs() *bool {
 	e, err := openEthtool(ifi.Name)
 	if err != nil {
@@ -107,11 +106,10 @@ func (ifi *Interface) FiltersVLANs() *bool {
 	return &on
 }
 
-// A Joining has the features that joined packets at an interface until a program was attached,
-// which switched them off. Its socket is in the interface's network namespace, so that any thread
-// may use it.
+// A Joining is the joining features that were on before a program was attached. Close switches them
+// on again. Any thread may call its methods.
 type Joining struct {
-	socket  ethtool
+	socket  ethtool         // in the interface's network namespace
 	devices []joiningDevice // the interface, and those below it
 }
 
@@ -121,11 +119,11 @@ type joiningDevice struct {
 	features []string
 }
 
-// NoteJoining records the features that join packets at an interface and at those below it, before
-// a program is attached. The kernel switches LRO off there, too, as at the card of a VLAN.
+// NoteJoining records the joining features that are on, before a program is attached: at the
+// interface and at the devices below it, where the kernel also switches LRO off. nil = none is on.
 func NoteJoining(ifi Interface) *Joining { return noteFeatures(ifi, joining...) }
 
-// noteFeatures notes which of some features are on.
+// noteFeatures is NoteJoining for any features.
 func noteFeatures(ifi Interface, features ...string) *Joining {
 	socket, err := openEthtool(ifi.Name)
 	if err != nil {
@@ -134,14 +132,9 @@ func noteFeatures(ifi Interface, features ...string) *Joining {
 	j := &Joining{socket: socket}
 	for _, d := range append([]device{{name: ifi.Name}}, ifi.below()...) {
 		on := ethtool{socket.fd, d.name}.features()
-		at := joiningDevice{name: d.name}
-		for _, feature := range features {
-			if on[feature] {
-				at.features = append(at.features, feature)
-			}
-		}
-		if at.features != nil {
-			j.devices = append(j.devices, at)
+		areOn := slices.DeleteFunc(slices.Clone(features), func(feature string) bool { return !on[feature] })
+		if len(areOn) > 0 {
+			j.devices = append(j.devices, joiningDevice{d.name, areOn})
 		}
 	}
 	if j.devices == nil {
@@ -151,7 +144,7 @@ func noteFeatures(ifi Interface, features ...string) *Joining {
 	return j
 }
 
-// Lost forgets the features that are still on. It returns nil if those are all.
+// Lost keeps only the features that are off now. It returns nil if none is.
 func (j *Joining) Lost() *Joining {
 	if j == nil {
 		return nil
@@ -159,14 +152,9 @@ func (j *Joining) Lost() *Joining {
 	var lost []joiningDevice
 	for _, d := range j.devices {
 		on := ethtool{j.socket.fd, d.name}.features()
-		var off []string
-		for _, feature := range d.features {
-			if on != nil && !on[feature] {
-				off = append(off, feature)
-			}
-		}
-		if d.features = off; off != nil {
-			lost = append(lost, d)
+		off := slices.DeleteFunc(d.features, func(feature string) bool { return on == nil || on[feature] })
+		if len(off) > 0 {
+			lost = append(lost, joiningDevice{d.name, off})
 		}
 	}
 	if j.devices = lost; lost == nil {
@@ -176,8 +164,8 @@ func (j *Joining) Lost() *Joining {
 	return j
 }
 
-// Close switches on again the features that were switched off; nil = none. It needs CAP_NET_ADMIN.
-// It does nothing for an interface that is gone.
+// Close switches the features on again. It needs CAP_NET_ADMIN, and ignores interfaces that are
+// gone. A nil Joining may be closed.
 func (j *Joining) Close() error {
 	if j == nil {
 		return nil

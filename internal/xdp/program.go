@@ -87,7 +87,7 @@ func Identify(prog *ebpf.Program) (Program, error) {
 	return Program{ID: uint32(id), Name: info.Name}, nil
 }
 
-// explainHidden adds who may look at loaded programs, if that is why the attempt failed.
+// explainHidden adds the missing privilege to an error, if that is the cause.
 func explainHidden(tried string, err error) error {
 	if !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("%s: %w", tried, err)

@@ -14,13 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// On a real-time kernel (PREEMPT_RT) tasks handle packets. Until Linux 6.18 a lock let only one of
-// them run on a CPU (dropped by commit 3253cb49cbad). Since then a program can interrupt another
-// one on its CPU, or itself, and both use the same entries of per-CPU maps.
+// On a real-time kernel (PREEMPT_RT) tasks handle packets. Before Linux 6.18 a lock let only one of
+// them run on each CPU (dropped by commit 3253cb49cbad). Since then a program can interrupt another
+// program on its CPU, or itself, and both use the same entries of per-CPU maps.
 
 // Alone makes a program of the type XDP or SchedCLS run without interruption on its CPU, if the
-// kernel does not already ensure that. It does not change programs of other types: see
-// CheckTracing.
+// kernel does not ensure that. Programs of other types stay unchanged: see CheckTracing.
 func Alone(spec *ebpf.ProgramSpec) error {
 	if spec.Type != ebpf.XDP && spec.Type != ebpf.SchedCLS {
 		return nil
@@ -83,8 +82,8 @@ var realtime = sync.OnceValues(func() (*realtimeKernel, error) {
 			return nil, fmt.Errorf("look for %s in this real-time kernel: %w", function, err)
 		}
 	}
-	// This type was added right before the lock was dropped (commit fd4e876f59b7). Only the
-	// kernel's configuration shows whether it has the lock.
+	// This type was added right before the lock became optional (commit fd4e876f59b7). A kernel
+	// with it has the lock only if it is configured so.
 	var change *btf.Struct
 	err = types.TypeByName("tasklet_sync_callback", &change)
 	k.preempts = err == nil && !isConfigured(unix.ByteSliceToString(name.Release[:]), "CONFIG_PREEMPT_RT_NEEDS_BH_LOCK=y")

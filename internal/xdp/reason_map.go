@@ -16,18 +16,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A ReasonMap is where an XDP program writes why it drops a packet: a per-CPU array in whose first
-// entry it writes a number of 32 bits before it returns the verdict. 0 is no reason.
+// A ReasonMap is a map of an XDP program for its reasons to drop a packet: a per-CPU array. Before
+// the program returns the verdict, it writes a number of 32 bits into the first entry. 0 is no
+// reason.
 type ReasonMap struct {
 	*ebpf.Map
 	id    ebpf.MapID
-	name  string // as the kernel has it, which truncates it
-	names map[uint32]string
+	name  string            // truncated by the kernel
+	names map[uint32]string // of reasons
 }
 
-// OpenReasonMap opens the map into which a program writes its reasons. It is given by the path
-// where it is pinned, which has a slash, by its id or by its name. A name is looked for among the
-// maps that the program uses, and then among all on the machine. The caller closes the map.
+// OpenReasonMap opens the map into which a program writes its reasons. which is the path where the
+// map is pinned, with a slash in it, or the map's id or name. A name is first looked up among the
+// maps of the program, and then among all maps of the machine. The caller closes the map.
 func OpenReasonMap(which string, by Target) (*ReasonMap, error) {
 	program, err := by.Prog.Info()
 	if err != nil {
@@ -116,7 +117,7 @@ func closeMaps(all []*ReasonMap) {
 	}
 }
 
-// describeMaps names the maps that a program uses.
+// describeMaps lists the maps that a program uses, for an error.
 func describeMaps(by Program, used []ebpf.MapID) string {
 	var names []string
 	for _, id := range used {
@@ -140,7 +141,7 @@ func openMap(id ebpf.MapID) (*ReasonMap, error) {
 	return identifyMap(m)
 }
 
-// identifyMap takes over the map, and closes it after an error.
+// identifyMap makes a ReasonMap of a map, without its names. After an error it closes the map.
 func identifyMap(m *ebpf.Map) (*ReasonMap, error) {
 	info, err := m.Info()
 	if err != nil {
@@ -162,8 +163,8 @@ func allMaps() (ids []ebpf.MapID, err error) {
 	}
 }
 
-// check returns an error if the program writes no reasons into the map. A program may do so through
-// another one that it calls: by a tail call, or as the dispatcher of libxdp.
+// check returns an error if the program cannot write reasons into the map: it does not use the map,
+// and calls no other program that may do so, by a tail call or as a dispatcher of libxdp.
 func (m *ReasonMap) check(by Program, used []ebpf.MapID) error {
 	if m.Type() != ebpf.PerCPUArray || m.ValueSize() != 4 {
 		return fmt.Errorf("%v is a map of the type %s whose values have %d bytes: reasons are read from a PerCPUArray whose values have 4",
@@ -184,11 +185,10 @@ func holdsPrograms(id ebpf.MapID) bool {
 	return m.Type() == ebpf.ProgramArray
 }
 
-// longestReason bounds the name of a reason in bytes: it must have room in a comment.
+// longestReason is the maximum length of a reason's name in bytes, for the comments of pcapng.
 const longestReason = 128
 
-// enumNames returns the names of a map's values, if their type is an enum; nil = it is not, or is
-// not known.
+// enumNames returns the names of a map's values, if their type is an enum; otherwise nil.
 func enumNames(m *ebpf.Map) (map[uint32]string, error) {
 	types, value, err := typeOfValue(m)
 	if err != nil || types == 0 || value == 0 {
@@ -212,13 +212,13 @@ func enumNames(m *ebpf.Map) (map[uint32]string, error) {
 		return nil, nil
 	}
 	names := make(map[uint32]string)
-	for _, v := range slices.Backward(enum.Values) { // of several names for a value the first counts
+	for _, v := range slices.Backward(enum.Values) { // the first of several names of a value remains
 		names[uint32(v.Value)] = v.Name[:min(len(v.Name), longestReason)]
 	}
 	return names, nil
 }
 
-// Parse returns the numbers of reasons, which are given by their names or numbers.
+// Parse returns the numbers of reasons. reasons are names or numbers.
 func (m *ReasonMap) Parse(reasons []string) (numbers []uint32, err error) {
 	byName := make(map[string]uint32)
 	for number, name := range m.names {
@@ -238,7 +238,7 @@ func (m *ReasonMap) Parse(reasons []string) (numbers []uint32, err error) {
 	return numbers, nil
 }
 
-// describeReasons says which reasons there are.
+// describeReasons lists the names of reasons, for an error.
 func (m *ReasonMap) describeReasons() string {
 	if len(m.names) == 0 {
 		return fmt.Sprintf("the values of %v have no names: give numbers", m)
@@ -250,8 +250,8 @@ func (m *ReasonMap) describeReasons() string {
 	return fmt.Sprintf("must be a number, or one of the names of %v: %s", m, strings.Join(names, ", "))
 }
 
-// typeOfValue reads the ids of a map's BTF, and of its value's type in that, from the kernel. Both
-// are 0 if the map has no BTF.
+// typeOfValue returns the id of a map's BTF, and the id of the value's type in it. Both are 0 if
+// the map has no BTF.
 func typeOfValue(m *ebpf.Map) (types btf.ID, value btf.TypeID, err error) {
 	var info struct { // the beginning of struct bpf_map_info in linux/bpf.h
 		_            [64]byte
@@ -276,8 +276,8 @@ func (m *ReasonMap) String() string { return fmt.Sprintf("map %s (id %d)", m.nam
 // Name is the map's name, truncated as the kernel does it.
 func (m *ReasonMap) Name() string { return m.name }
 
-// Reason returns the name of a number that the program writes, as its enum has it, or else the
-// number. Any goroutine may call it, even after Close.
+// Reason returns the name of a reason, or the number if it has no name. Any goroutine may call it,
+// even after Close.
 func (m *ReasonMap) Reason(number uint32) string {
 	if name, ok := m.names[number]; ok {
 		return name
@@ -285,8 +285,7 @@ func (m *ReasonMap) Reason(number uint32) string {
 	return strconv.FormatUint(uint64(number), 10)
 }
 
-// ReplaceIn makes the specification of a program's own map that of m, so that m can be used in its
-// place.
+// ReplaceIn adapts the specification of a map, so that m can replace that map.
 func (m *ReasonMap) ReplaceIn(spec *ebpf.MapSpec) {
 	spec.MaxEntries, spec.Flags = m.MaxEntries(), m.Flags()
 }

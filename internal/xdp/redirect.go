@@ -10,8 +10,9 @@ import (
 )
 
 // FindRedirects prepares a program that includes bpf/include/outlet.h for this kernel, before it is
-// loaded. Older kernels have the target of a redirect in the per-CPU variable bpf_redirect_info:
-// its BTF id has to be in each instruction that names it. types are [KernelTypes].
+// loaded. Older kernels have the target of a redirect in the per-CPU variable bpf_redirect_info;
+// FindRedirects puts the variable's BTF id into each instruction that refers to it. types are
+// [KernelTypes].
 func FindRedirects(spec *ebpf.CollectionSpec, program string, types *btf.Cache) error {
 	const name, pseudoBTFID = "bpf_redirect_info", asm.R3 // BPF_PSEUDO_BTF_ID of linux/bpf.h
 	instructions := spec.Programs[program].Instructions

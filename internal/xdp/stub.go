@@ -8,18 +8,18 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// A Stub is a program that tail-calls another one as long as this process has the Stub. It is for
+// A Stub is a program that tail-calls another one while this process holds the Stub. It is for
 // places that keep a program after the process is killed, such as a slot of a pinned map. The
-// kernel empties a program array when no process holds it any more. So only the stub's few
-// instructions stay there; the called program and its maps are released.
+// kernel empties a program array when no process holds it. So only the few instructions of the stub
+// stay in that place, and the called program and its maps are released.
 type Stub struct {
 	*ebpf.Program           // the stub itself
 	array         *ebpf.Map // holds the program that it calls
 }
 
-// NewStub loads a stub for prog. The stub returns verdict if prog is gone. A program can tail-call
-// another one, or replace it in an array, only if they are alike: spec has the type, the attach
-// type and the flags of prog, and the stub's name.
+// NewStub loads a stub for prog. The stub returns verdict if prog is gone. The kernel allows tail
+// calls only between programs of one kind: spec has the type, the attach type and the flags of
+// prog, and the stub's name.
 func NewStub(prog *ebpf.Program, spec ebpf.ProgramSpec, verdict int32) (*Stub, error) {
 	array, err := ebpf.NewMap(&ebpf.MapSpec{Name: "stub", Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 	if err != nil {
@@ -42,8 +42,8 @@ func NewStub(prog *ebpf.Program, spec ebpf.ProgramSpec, verdict int32) (*Stub, e
 	return s, nil
 }
 
-// Replace makes the stub call another program, of the same type and flags. Each packet meets one of
-// them.
+// Replace makes the stub call another program, of the same type and flags. Each packet is passed to
+// one of both programs.
 func (s *Stub) Replace(prog *ebpf.Program) error {
 	if err := s.array.Put(uint32(0), prog); err != nil {
 		return fmt.Errorf("put another program behind a stub: %w", err)
@@ -51,7 +51,7 @@ func (s *Stub) Replace(prog *ebpf.Program) error {
 	return nil
 }
 
-// Close makes the stub return its verdict wherever it still runs. A nil Stub may be closed.
+// Close makes the stub return its verdict from now on. A nil Stub may be closed.
 func (s *Stub) Close() error {
 	if s == nil {
 		return nil

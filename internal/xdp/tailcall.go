@@ -31,20 +31,17 @@ func FindTailCalled(callers []Program) (found []TailCalled, err error) {
 			if known[id] {
 				continue
 			}
-			prog, err := OpenProgram(id)
+			info, err := programInfo(id)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue
+				continue // it was removed meanwhile
 			}
 			if err != nil {
 				return found, explainOpen(id, err)
 			}
-			p, err := Identify(prog)
-			if err == nil {
-				known[id] = true
-				found = append(found, TailCalled{p, callers[0], prog.Type()})
-				callers = append(callers, p)
-			}
-			prog.Close()
+			known[id] = true
+			p := Program{ID: id, Name: info.Name}
+			found = append(found, TailCalled{p, callers[0], info.Type})
+			callers = append(callers, p)
 		}
 	}
 	return found, nil
@@ -53,17 +50,12 @@ func FindTailCalled(callers []Program) (found []TailCalled, err error) {
 // tailCalledBy returns the ids of the programs in the program arrays that a program uses. It omits
 // the maps that were read before, because many programs may use one large array, and adds its own.
 func tailCalledBy(id uint32, read map[ebpf.MapID]bool) (ids []uint32, err error) {
-	prog, err := OpenProgram(id)
+	info, err := programInfo(id)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, explainOpen(id, err)
-	}
-	defer prog.Close()
-	info, err := prog.Info()
-	if err != nil {
-		return nil, err
 	}
 	maps, _ := info.MapIDs()
 	for _, m := range maps {
@@ -105,12 +97,7 @@ func programsIn(id ebpf.MapID) (ids []uint32, err error) {
 // Traceable lists the functions of a program that can be traced, as selectors; nil = none, or they
 // cannot be found out.
 func (c *TailCalled) Traceable() (selectors []string) {
-	prog, err := OpenProgram(c.ID)
-	if err != nil {
-		return nil
-	}
-	defer prog.Close()
-	info, err := prog.Info()
+	info, err := programInfo(c.ID)
 	if err != nil {
 		return nil
 	}

@@ -30,12 +30,12 @@ type Target struct {
 }
 
 // Targets opens the programs that the selectors choose among the programs of an interface: the
-// attached one, or the components of a libxdp dispatcher. A selector is a program's name, an id, or
-// "all", and may go on with a function of the program: see SplitSelector. An id may be that of any
-// XDP program, such as one in a devmap or cpumap. Without selectors Targets opens the only program
-// that runs there. The error is an ErrNoProgram, ErrSeveralPrograms,
-// ErrOtherProgram, ErrAmbiguousProgram or ErrNoSuchProgram if another choice helps, and a
-// *TracingError if the program cannot be traced.
+// attached program, or the components of a libxdp dispatcher. A selector is a program's name, an
+// id, or "all", with or without a function: see SplitSelector. An id may be that of any XDP
+// program, such as one in a devmap or cpumap. Without selectors Targets opens the only program that
+// runs there. The error is an ErrNoProgram, ErrSeveralPrograms, ErrOtherProgram,
+// ErrAmbiguousProgram or ErrNoSuchProgram if another choice helps, and a *TracingError if the
+// program cannot be traced.
 func Targets(ifi Interface, selectors []string) ([]Target, error) {
 	chosen, err := chooseRunning(ifi, selectors)
 	if err != nil {
@@ -57,10 +57,9 @@ func Targets(ifi Interface, selectors []string) ([]Target, error) {
 }
 
 // OneProgram chooses one of the programs of an interface. Without a selector that is the attached
-// one, even if it is a libxdp dispatcher: its verdict is that of all its components. If libxdp has
-// a single component, that takes the place of the dispatcher, which does not run itself: then
-// OneProgram chooses the component. With a selector it is the one that Targets finds; several are
-// an ErrAmbiguousProgram.
+// program, even if it is a libxdp dispatcher: its verdict is that of all its components. A single
+// component replaces the whole dispatcher; then OneProgram returns the component. With a selector
+// it is the program that Targets opens; several are an ErrAmbiguousProgram.
 func OneProgram(ifi Interface, selector string) (Program, error) {
 	if selector == "" && len(ifi.Programs) == 1 {
 		if running, err := Running(ifi); err == nil && len(running) == 1 && takesPlaceOf(ifi.Programs[0], running[0]) {
@@ -80,7 +79,11 @@ func OneProgram(ifi Interface, selector string) (Program, error) {
 		return Program{}, err
 	}
 	if len(chosen) > 1 {
-		return Program{}, message.Errorf(ErrAmbiguousProgram, "program %s: only one can be chosen here: %s", selector, listChosen(chosen))
+		var programs []Program
+		for _, c := range chosen {
+			programs = append(programs, c.Program)
+		}
+		return Program{}, message.Errorf(ErrAmbiguousProgram, "program %s: only one can be chosen here: %s", selector, ListPrograms(programs))
 	}
 	return chosen[0].Program, nil
 }
@@ -147,11 +150,7 @@ func newTarget(id uint32, prog *ebpf.Program, function string, atTC bool) (Targe
 	if !atTC && info.Type != ebpf.XDP && info.Type != ebpf.Extension {
 		return t, fmt.Errorf("BPF program %s is not an XDP program but %s", t.Program, info.Type)
 	}
-	funcs, err := info.FuncInfos()
-	var main *btf.Func
-	if err == nil {
-		main, err = mainFunction(funcs)
-	}
+	main, err := mainFunction(info)
 	if err != nil {
 		return t, &TracingError{
 			Reason: fmt.Sprintf("%s %s has no BTF, without which nothing can be attached to it", kind, t.Program),
@@ -161,7 +160,7 @@ func newTarget(id uint32, prog *ebpf.Program, function string, atTC bool) (Targe
 	}
 	t.Function = main.Name
 	if function != "" {
-		if err := t.enter(function, funcs, contextOf(info.Type)); err != nil {
+		if err := t.enter(function, info); err != nil {
 			return t, err
 		}
 	} else if !takesPacket(main, contextOf(info.Type)) {
@@ -176,7 +175,7 @@ func newTarget(id uint32, prog *ebpf.Program, function string, atTC bool) (Targe
 			Kind:   ErrReplaced,
 		}
 	}
-	// Everyone who may open programs by their ids sees the size.
+	// The kernel reports the size to every process that may open programs by their ids.
 	if size, err := info.JitedSize(); err != nil || size == 0 {
 		return t, &TracingError{
 			Reason: fmt.Sprintf("%s %s is not compiled by the kernel's JIT", kind, t.Program),
@@ -188,7 +187,11 @@ func newTarget(id uint32, prog *ebpf.Program, function string, atTC bool) (Targe
 
 // mainFunction returns the BTF of the function in which a program begins. Its name may differ from
 // the program's name.
-func mainFunction(funcs btf.FuncOffsets) (*btf.Func, error) {
+func mainFunction(info *ebpf.ProgramInfo) (*btf.Func, error) {
+	funcs, err := info.FuncInfos()
+	if err != nil {
+		return nil, err
+	}
 	for _, f := range funcs {
 		if f.Offset == 0 {
 			return f.Func, nil
@@ -198,8 +201,8 @@ func mainFunction(funcs btf.FuncOffsets) (*btf.Func, error) {
 }
 
 // takesPacket reports whether the kernel recognizes the function's first argument as the context of
-// its program, by the name of its type: then tracers get a struct xdp_buff for struct xdp_md. Any
-// other argument is just a number to a tracer.
+// its program, by the name of its type. Tracers then get a struct xdp_buff for struct xdp_md; any
+// other argument is a number to them.
 func takesPacket(f *btf.Func, context string) bool {
 	proto, ok := f.Type.(*btf.FuncProto)
 	if !ok || len(proto.Params) == 0 {
@@ -213,8 +216,8 @@ func takesPacket(f *btf.Func, context string) bool {
 	return ok && pointed.Name == context
 }
 
-// replacementOf returns the program that has replaced a target's function, as far as this process
-// may see it.
+// replacementOf returns the program that has replaced a target's function. ok is false if there is
+// none, or if this process may not list links.
 func replacementOf(t Target, info *ebpf.ProgramInfo) (Program, bool) {
 	found, err := components(t.Program)
 	if err != nil || len(found) == 0 {
@@ -241,23 +244,14 @@ func replacementOf(t Target, info *ebpf.ProgramInfo) (Program, bool) {
 	return Program{}, false
 }
 
-// takesPlaceOf reports whether a component has replaced the main function of a dispatcher, as far
-// as this process may see it.
+// takesPlaceOf reports whether a component has replaced the main function of a dispatcher. It is
+// false if this process may not list links.
 func takesPlaceOf(dispatcher, component Program) bool {
-	prog, err := OpenProgram(dispatcher.ID)
+	info, err := programInfo(dispatcher.ID)
 	if err != nil {
 		return false
 	}
-	defer prog.Close()
-	info, err := prog.Info()
-	if err != nil {
-		return false
-	}
-	funcs, err := info.FuncInfos()
-	if err != nil {
-		return false
-	}
-	main, err := mainFunction(funcs)
+	main, err := mainFunction(info)
 	if err != nil {
 		return false
 	}

@@ -19,7 +19,7 @@ func Traced(ifi Interface) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var tracedAbove [16]uint32 // MAX_ABOVE; more are not looked for
+	var tracedAbove [16]uint32 // MAX_ABOVE of traced.h, which ignores further interfaces
 	for i, index := range above[:min(len(above), len(tracedAbove))] {
 		tracedAbove[i] = uint32(index)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // AttachTracer runs a loaded fentry or fexit program on its target until the link is closed. The
-// error has the kernel's number; support.ExplainTracer finds the cause.
+// error wraps the kernel's error number; support.ExplainTracer finds the cause.
 func AttachTracer(prog *ebpf.Program) (link.Link, error) {
 	l, err := link.AttachTracing(link.TracingOptions{Program: prog})
 	if err != nil {
@@ -22,9 +22,9 @@ func AttachTracer(prog *ebpf.Program) (link.Link, error) {
 type TracingError struct {
 	Reason  string
 	Remedy  string  // "" = there is no remedy on this kernel
-	Program Program // the program that cannot be traced; zero = none was tried, or it is in no error's text
-	Kind    error   // a kind that the error matches if the caller has another remedy; nil = none
-	Err     error   // the kernel's error; nil = it was not tried
+	Program Program // the program that cannot be traced; zero = support.ExplainTracer did not set it
+	Kind    error   // the kind of error for errors.Is; nil = none
+	Err     error   // the kernel's error; nil = the kernel was not called
 }
 
 func (e *TracingError) Error() string {
@@ -34,7 +34,7 @@ func (e *TracingError) Error() string {
 	return e.Reason + ": " + e.Remedy
 }
 
-// Unwrap makes errors.Is and errors.As look at the kind and at the kernel's error.
+// Unwrap returns the kind and the kernel's error.
 func (e *TracingError) Unwrap() (errs []error) {
 	for _, err := range []error{e.Kind, e.Err} {
 		if err != nil {

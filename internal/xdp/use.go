@@ -10,9 +10,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/escape"
 )
 
-// Use returns why this machine needs the packets of the interface, and a remedy if it does not need
-// them after all. The reason is empty if it does not: dropping them does no harm. The remedy is
-// empty if there is none. The devices above the interface count, too: see above.
+// Use returns why this machine needs the packets of the interface. reason is empty if dropping them
+// does no harm. remedy is a setting with which the machine does not need them; it may be empty.
+// Devices above the interface need its packets, too: see above.
 func (ifi *Interface) Use() (reason, remedy string, err error) {
 	all, err := devices()
 	if err != nil {

@@ -23,6 +23,6 @@ func VerdictNames() []string { return packet.VerdictNames() }
 // ParseVerdict reads a verdict's name, with or without the kernel's XDP_, or its number.
 func ParseVerdict(s string) (Verdict, error) { return packet.ParseVerdict(s) }
 
-// Loses reports whether the kernel throws away a packet with this verdict, as it also does for a
-// number that it does not know.
+// Loses reports whether the kernel discards a packet with this verdict. It discards packets with
+// unknown verdicts, too.
 func Loses(v Verdict) bool { return v.Discards() || v == UnknownVerdict }

@@ -33,8 +33,8 @@ type Followed struct {
 
 	finder  *xdp.Discovery // nil = no interface comes or goes
 	all     []*captured
-	Refused xdp.Refusals // the interfaces that could not be captured, and why
-	yielded *yielded     // nil unless the session gives way
+	Refused xdp.Retries // the interfaces that could not be captured, and why
+	yielded *yielded    // nil unless the session gives way
 }
 
 // captured is an interface that the session captures, or has captured until its records are read.
@@ -53,7 +53,7 @@ func OpenFollowed(f Followed, comes, givesWay bool) (*Followed, error) {
 	if err := f.Options.Compile(new(probe.Point)); err != nil {
 		return nil, err
 	}
-	f.Refused = make(xdp.Refusals)
+	f.Refused = make(xdp.Retries)
 	if !comes {
 		return &f, nil
 	}
@@ -170,7 +170,7 @@ func (f *Followed) follow(checkAll bool) {
 // refused a short time ago, and gives no notice if it has gone already, because the user did not
 // name it.
 func (f *Followed) StartLate(ifi xdp.Interface) {
-	if f.Refused.Stand(ifi) {
+	if f.Refused.TooEarly(ifi) {
 		return
 	}
 	if err := f.start(ifi); err != nil {

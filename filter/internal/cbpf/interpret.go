@@ -17,11 +17,7 @@ func InterpretWith(contains func(set int, key []byte) bool, prog []bpf.RawInstru
 		if at+uint64(size) > uint64(len(pkt)) {
 			return 0, false
 		}
-		var v uint32
-		for _, c := range pkt[at : at+uint64(size)] {
-			v = v<<8 | uint32(c)
-		}
-		return v, true
+		return bigEndian(pkt[at : at+uint64(size)]), true
 	}
 	for pc := 0; ; pc++ {
 		i := prog[pc]
@@ -104,4 +100,12 @@ func InterpretWith(contains func(set int, key []byte) bool, prog []bpf.RawInstru
 			return 0
 		}
 	}
+}
+
+// bigEndian returns the number in up to four bytes.
+func bigEndian(b []byte) (v uint32) {
+	for _, c := range b {
+		v = v<<8 | uint32(c)
+	}
+	return v
 }

@@ -2,8 +2,8 @@ package cbpf
 
 import "golang.org/x/net/bpf"
 
-// Known reports whether the kernel's bpf_check_classic accepts an opcode.
-func Known(op uint16) bool { return knownOpcodes[op] }
+// IsKnown reports whether the kernel's bpf_check_classic accepts an opcode.
+func IsKnown(op uint16) bool { return knownOpcodes[op] }
 
 var knownOpcodes = func() map[uint16]bool {
 	m := map[uint16]bool{Neg: true, Tax: true, Txa: true, RetK: true, RetA: true, Ja: true,

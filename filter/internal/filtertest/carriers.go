@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/xdpcap/xdpcap/filter/internal/names"
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
@@ -23,7 +23,7 @@ func (g Grammar) Carriers(l headers.Link, n int) [][]byte {
 		switch {
 		case g.IntN(3) == 0:
 			frames[i] = f[:g.IntN(len(f)+1)]
-		case g.IntN(8) == 0 && len(f) > 14: // a header that means something else
+		case g.IntN(8) == 0 && len(f) > 14: // one byte of a header has another value
 			frames[i] = slices.Clone(f)
 			frames[i][14+g.IntN(len(f)-14)] = byte(g.IntN(256))
 		}
@@ -33,7 +33,7 @@ func (g Grammar) Carriers(l headers.Link, n int) [][]byte {
 
 // A layer is a packet without its link header.
 type layer struct {
-	typ  uint16
+	typ  uint16 // its EtherType, or the length of an 802.2 frame
 	data []byte
 }
 
@@ -45,23 +45,22 @@ func (g Grammar) leaf() layer {
 	payload := PortHeader([]uint16{22, 80, 443}[g.IntN(3)], []uint16{53, 80, 4789}[g.IntN(3)], 2)
 	switch g.IntN(4) {
 	case 0:
-		return layer{names.EtherIP, IPv4Header(6, g.ipv4(), g.ipv4(), 0, 4*g.IntN(2), payload)}
+		return layer{cbpf.EtherIP, IPv4Header(6, g.ipv4(), g.ipv4(), 0, 4*g.IntN(2), payload)}
 	case 1:
-		return layer{names.EtherIP6, IPv6Header([]byte{6, 17}[g.IntN(2)], g.ipv6(), g.ipv6(), payload)}
+		return layer{cbpf.EtherIP6, IPv6Header([]byte{6, 17}[g.IntN(2)], g.ipv6(), g.ipv6(), payload)}
 	}
 	all := networkLayers()
-	l := all[slices.Sorted(maps.Keys(all))[g.IntN(len(all))]]
-	return layer{l.typ, l.data}
+	return all[slices.Sorted(maps.Keys(all))[g.IntN(len(all))]]
 }
 
 // wrap puts a header around a packet that can carry it.
 func (g Grammar) wrap(p layer) layer {
-	isIP := p.typ == names.EtherIP || p.typ == names.EtherIP6
+	isIP := p.typ == cbpf.EtherIP || p.typ == cbpf.EtherIP6
 	switch n := g.IntN(10); {
 	case n == 0:
-		return layer{names.Ether8021Q, Frame(BE(uint16(g.IntN(10))), BE(p.typ), p.data)}
+		return layer{cbpf.Ether8021Q, Frame(BE(uint16(g.IntN(10))), BE(p.typ), p.data)}
 	case n == 1:
-		return layer{names.Ether8021AD, Frame(BE(5), BE(names.Ether8021Q), BE(7), BE(p.typ), p.data)}
+		return layer{cbpf.Ether8021AD, Frame(BE(5), BE(cbpf.Ether8021Q), BE(7), BE(p.typ), p.data)}
 	case n == 2:
 		labels := slices.Repeat([]byte{0, 1, 0x10, 64}, g.IntN(5))
 		if isIP {
@@ -69,15 +68,15 @@ func (g Grammar) wrap(p layer) layer {
 		} else { // a pseudowire, with a control word
 			labels, p.data = append(labels, 0, 0x0c, 0x81, 64, 0, 0, 0, 0), p.frame(g)
 		}
-		return layer{[]uint16{names.EtherMPLS, names.EtherMPLSUp}[g.IntN(2)], append(labels, p.data...)}
+		return layer{[]uint16{cbpf.EtherMPLS, cbpf.EtherMPLSUp}[g.IntN(2)], append(labels, p.data...)}
 	case n == 3:
-		if typ, ok := map[uint16]uint16{names.EtherIP: 0x21, names.EtherIP6: 0x57, names.EtherMPLS: 0x281}[p.typ]; ok {
-			return layer{names.EtherPPPoES, Frame([]byte{0x11, 0, 0, byte(g.IntN(3))}, BE(uint16(len(p.data)+2)), BE(typ), p.data)}
+		if typ, ok := map[uint16]uint16{cbpf.EtherIP: 0x21, cbpf.EtherIP6: 0x57, cbpf.EtherMPLS: 0x281}[p.typ]; ok {
+			return layer{cbpf.EtherPPPoES, Frame([]byte{0x11, 0, 0, byte(g.IntN(3))}, BE(uint16(len(p.data)+2)), BE(typ), p.data)}
 		}
 	}
 	protocol, payload := g.inIP(p)
 	if g.IntN(2) == 0 {
-		return layer{names.EtherIP, IPv4Header(protocol, g.ipv4(), g.ipv4(), uint16([]int{0, 0, 0x2000, 5}[g.IntN(4)]), 4*g.IntN(3), payload)}
+		return layer{cbpf.EtherIP, IPv4Header(protocol, g.ipv4(), g.ipv4(), uint16([]int{0, 0, 0x2000, 5}[g.IntN(4)]), 4*g.IntN(3), payload)}
 	}
 	for range g.IntN(6) * g.IntN(2) {
 		next := []byte{0, 43, 60, 44}[g.IntN(4)]
@@ -94,18 +93,18 @@ func (g Grammar) wrap(p layer) layer {
 		}
 		protocol, payload = next, append(header, payload...)
 	}
-	return layer{names.EtherIP6, IPv6Header(protocol, g.ipv6(), g.ipv6(), payload)}
+	return layer{cbpf.EtherIP6, IPv6Header(protocol, g.ipv6(), g.ipv6(), payload)}
 }
 
 // inIP puts a packet into the header of a protocol above IP.
 func (g Grammar) inIP(p layer) (protocol byte, payload []byte) {
-	isIP := p.typ == names.EtherIP || p.typ == names.EtherIP6
+	isIP := p.typ == cbpf.EtherIP || p.typ == cbpf.EtherIP6
 	switch n := g.IntN(8); {
-	case n == 0 && p.typ == names.EtherIP:
+	case n == 0 && p.typ == cbpf.EtherIP:
 		return 4, p.data
-	case n == 0 && p.typ == names.EtherIP6:
+	case n == 0 && p.typ == cbpf.EtherIP6:
 		return 41, p.data
-	case n == 0 && p.typ == names.EtherMPLS:
+	case n == 0 && p.typ == cbpf.EtherMPLS:
 		return 137, p.data
 	case n == 1:
 		return 143, p.frame(g)
@@ -113,17 +112,17 @@ func (g Grammar) inIP(p layer) (protocol byte, payload []byte) {
 		return 47, g.gre(p)
 	case n == 4 && isIP:
 		return 17, g.udp(2152, g.gtp(p.data))
-	case n == 5 && p.typ == names.EtherMPLS:
+	case n == 5 && p.typ == cbpf.EtherMPLS:
 		return 17, g.udp(6635, p.data)
 	case n == 6:
 		options := 4 * g.IntN(3)
 		typ := p.typ
 		if g.IntN(2) == 0 {
-			typ, p.data = names.EtherTEB, p.frame(g)
+			typ, p.data = cbpf.EtherTEB, p.frame(g)
 		}
 		return 17, g.udp(6081, Frame([]byte{byte(options / 4), 0}, BE(typ), []byte{0, 0, 5, 0}, make([]byte, options), p.data))
 	}
-	switch next := map[uint16]byte{names.EtherIP: 1, names.EtherIP6: 2, names.EtherMPLS: 5}[p.typ]; {
+	switch next := map[uint16]byte{cbpf.EtherIP: 1, cbpf.EtherIP6: 2, cbpf.EtherMPLS: 5}[p.typ]; {
 	case g.IntN(4) > 0:
 		return 17, g.udp([]uint16{4789, 4789, 8472, 5000}[g.IntN(4)], Frame([]byte{8, 0, 0, 0, 0, 0, byte(g.IntN(7)), 0}, p.frame(g)))
 	case next > 0:
@@ -142,14 +141,14 @@ func (g Grammar) gre(p layer) []byte {
 	typ := p.typ
 	switch g.IntN(4) {
 	case 0:
-		typ, p.data = names.EtherTEB, p.frame(g)
+		typ, p.data = cbpf.EtherTEB, p.frame(g)
 	case 1:
-		typ, p.data = names.EtherERSPAN, p.frame(g)
+		typ, p.data = cbpf.EtherERSPAN, p.frame(g)
 		if flags&0x10 != 0 {
 			p.data = append([]byte{0x10, 0, 0, 0, 0, 0, 0, 0}, p.data...)
 		}
 	case 2:
-		typ = names.EtherERSPAN3
+		typ = cbpf.EtherERSPAN3
 		more := byte(g.IntN(2))
 		p.data = Frame([]byte{0x20}, make([]byte, 9), []byte{byte(g.IntN(9)) / 8 * 0x1c, more}, make([]byte, 8*more), p.frame(g))
 	}

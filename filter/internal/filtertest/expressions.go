@@ -35,8 +35,8 @@ func Budget(tb testing.TB, normal int) int {
 	return n
 }
 
-// Inner are expressions about packets that packets carry: those that people write, and those that
-// are likely to show bugs.
+// Inner are expressions about packets inside packets: common ones, and ones that are likely to show
+// bugs.
 var Inner = []string{
 	"inner host 10.0.0.1", "inner tcp port 443", "inner inner ip", "inner not ip", "not inner ip", "inner (ip or ip6)",
 	"udp port 4789 and inner (tcp and port 80)", "vxlan 5 and inner host 10.0.0.1", "inner vxlan 5", "inner (vxlan and inner host 1.2.3.4)",
@@ -50,7 +50,7 @@ var Inner = []string{
 	"inner port (80 or 443)", "port (80 or inner 443)", "inner (ip", "inner inbound", "inner ifindex 1", "inner vxlan and vxlan", "vxlan and inner vxlan and ip",
 }
 
-// Corners are expressions that people write, and expressions that are likely to show bugs.
+// Corners are common expressions, and expressions that are likely to show bugs.
 var Corners = []string{
 	"", "ip", "host 192.0.2.1", "net 10.0.0.0/8", "tcp port 443", "tcp port 22 or 80", "port 53 and not host 1.2.3.4 and 10.0.0.1",
 	"tcp[tcpflags] & (tcp-syn|tcp-fin) != 0 and not src and dst net 10.0.0.0/8", "ip[2:2] > 576", "ip[16] >= 224",

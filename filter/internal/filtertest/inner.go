@@ -7,19 +7,19 @@ import (
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
-// A packet is one of those inside each other that a frame has.
+// A packet is a frame, or a packet inside another one.
 type packet struct {
-	depth int    // how many packets are around it
+	depth int    // the number of packets around it
 	typ   uint32 // its EtherType
 	at    int    // the position behind its link header
 	frame bool   // it has an Ethernet header right before
 }
 
-// deepest is how many packets inside each other are looked at.
+// deepest is the maximum depth of a packet for inner.
 const deepest = 4
 
-// first returns the packet in which the walk over the tree begins. With VLAN tags that the
-// expression does not see, it is the one behind them.
+// first returns the packet in which the walk over the tree begins: behind VLAN tags, if shift is
+// not 0.
 func (w *walk) first(shift uint32) packet {
 	p := packet{}
 	b := w.pkt
@@ -47,8 +47,8 @@ func (w *walk) first(shift uint32) packet {
 	return p
 }
 
-// inner reports whether an expression holds for a packet inside the present one. What the
-// expression moves, it moves for itself alone.
+// inner reports whether an expression holds for a packet inside the current one. Afterwards the
+// place is the same as before.
 func (w *walk) inner(x syntax.Expr) bool {
 	place, around := w.place, w.packet
 	defer func() { w.place, w.packet = place, around }()
@@ -67,20 +67,20 @@ func placeIn(p packet, header, body uint64) place {
 	return place{kind: "ethernet", header: header, typ: body - 2, body: body, withoutSNAP: 3, noEthernet: !p.frame, bare: !p.frame, given: &p.typ}
 }
 
-// A content is what is left of a packet behind the headers that were read.
+// A content is the rest of a packet behind the headers that were read.
 type content struct {
 	pkt   []byte
 	at    int
 	vxlan uint16 // another port of VXLAN
 }
 
-// nothing is the panic of a header that is cut off, or that carries no packet.
-type nothing struct{}
+// noPacket is the panic of a header that is cut off, or that carries no packet.
+type noPacket struct{}
 
 // take returns the next bytes.
 func (c *content) take(n int) []byte {
 	if c.at+n > len(c.pkt) {
-		panic(nothing{})
+		panic(noPacket{})
 	}
 	c.at += n
 	return c.pkt[c.at-n : c.at]
@@ -89,7 +89,7 @@ func (c *content) take(n int) []byte {
 // must ends the search if a header carries no packet.
 func must(ok bool) {
 	if !ok {
-		panic(nothing{})
+		panic(noPacket{})
 	}
 }
 
@@ -97,7 +97,7 @@ func must(ok bool) {
 func (p packet) inside(pkt []byte, vxlan uint16) (carried packet, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
-			if _, is := r.(nothing); !is {
+			if _, is := r.(noPacket); !is {
 				panic(r)
 			}
 			carried, ok = packet{}, false
@@ -162,7 +162,7 @@ func (c *content) labels() packet {
 			c.take(4) // a control word
 			return c.packet(0x6558)
 		}
-		panic(nothing{})
+		panic(noPacket{})
 	}
 	return c.packet(0x8847)
 }
@@ -213,7 +213,7 @@ func (c *content) above(protocol byte) packet {
 		peek := *c
 		return c.tunnel(binary.BigEndian.Uint16(h[2:]), peek.take(8))
 	}
-	panic(nothing{})
+	panic(noPacket{})
 }
 
 func (c *content) gre() packet {
@@ -265,7 +265,7 @@ func (c *content) tunnel(port uint16, h []byte) packet {
 	case 2152:
 		return c.gtp()
 	}
-	panic(nothing{})
+	panic(noPacket{})
 }
 
 func (c *content) gtp() packet {

@@ -3,13 +3,13 @@ package filtertest
 import (
 	"encoding/binary"
 
-	"github.com/xdpcap/xdpcap/filter/internal/names"
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
-// A Meaning interprets an expression by a walk over its tree. It generates no code, and shares only
-// the tree with the packages that do, because their programs are compared with it.
+// A Meaning interprets an expression by a walk over its tree, as the reference for compiled
+// programs. So it shares only the parser and the name resolution with the compiler.
 //
 // Tests run from left to right. "and" and "or" skip the right side if the left one decides. A test
 // of bytes that the packet does not have ends the walk, and so does a division by 0: the packet
@@ -29,7 +29,7 @@ type Meaning struct {
 // Parse parses the expression, which the compiler must have accepted before.
 func (m Meaning) Parse(text string) *Meaning {
 	m.tree = syntax.Parse(text)
-	names.Resolve(m.tree, Resolver{})
+	cbpf.Resolve(m.tree, Resolver{})
 	return &m
 }
 
@@ -83,7 +83,7 @@ type walk struct {
 	pkt     []byte
 	wireLen uint32
 	place   place
-	packet  packet // what the place is in: see inner.go
+	packet  packet // the packet that contains place: see inner.go
 }
 
 // A place is the position of the next test of the text. vlan, mpls, pppoes, vxlan and geneve move
@@ -95,8 +95,8 @@ type place struct {
 	labels            int     // MPLS labels passed; body is behind them
 	noEthernet        bool    // Geneve carries another protocol: then header and body are the same
 	withoutSNAP       uint64  // from body to the header after 802.2
-	given             *uint32 // the type of what inner looks at, whose header may have none
-	bare              bool    // inner looks at a packet without an Ethernet header
+	given             *uint32 // the type of the packet inside, if it is not in the header before
+	bare              bool    // the packet inside has no Ethernet header
 }
 
 func outermost(l headers.Link, shift uint32) place {
@@ -124,7 +124,7 @@ func (w *walk) number(at uint64, size int) uint32 {
 	return binary.BigEndian.Uint32(v[:])
 }
 
-// link returns a number in the header before; net one behind it and its labels.
+// link returns a number in the header before; net returns one behind that header and its labels.
 func (w *walk) link(offset uint64, size int) uint32 { return w.number(w.place.header+offset, size) }
 func (w *walk) net(offset uint64, size int) uint32  { return w.number(w.place.body+offset, size) }
 
@@ -138,7 +138,7 @@ func (w *walk) typeField() uint32 {
 // ipv4Body returns the position of the header behind an IPv4 header.
 func (w *walk) ipv4Body() uint64 { return w.place.body + uint64(w.net(0, 1)&0xf*4) }
 
-// expr walks a part of the tree. If live is false, its result does not count and only its moves do.
+// expr evaluates a part of the tree. If live is false, it only moves the place.
 func (w *walk) expr(x syntax.Expr, live bool) bool {
 	switch x := x.(type) {
 	case *syntax.Logical:

@@ -44,8 +44,8 @@ func (w *walk) present(a syntax.Arith) bool {
 			return w.present(a.Offset) && !w.place.bare
 		case syntax.ProtoICMP6:
 			return w.present(a.Offset) && w.linkIs(0x86dd) && w.net(6, 1) == 58
-		case syntax.ProtoIP, syntax.ProtoARP, syntax.ProtoRARP, syntax.ProtoATALK, syntax.ProtoDECNET, syntax.ProtoSCA,
-			syntax.ProtoLAT, syntax.ProtoMOPRC, syntax.ProtoMOPDL, syntax.ProtoIP6:
+		}
+		if protocolNumbers[a.Proto].in == syntax.ProtoLink {
 			return w.present(a.Offset) && w.protocol(a.Proto)
 		}
 		return w.linkIs(0x800) && w.present(a.Offset) && w.protocol(a.Proto) && w.firstFragment()
@@ -69,11 +69,12 @@ func (w *walk) calculate(a syntax.Arith) uint32 {
 			at += w.place.header
 		case syntax.ProtoICMP6:
 			at += w.place.body + 40
-		case syntax.ProtoIP, syntax.ProtoARP, syntax.ProtoRARP, syntax.ProtoATALK, syntax.ProtoDECNET, syntax.ProtoSCA,
-			syntax.ProtoLAT, syntax.ProtoMOPRC, syntax.ProtoMOPDL, syntax.ProtoIP6:
-			at += w.place.body
 		default:
-			at += w.ipv4Body()
+			if protocolNumbers[a.Proto].in == syntax.ProtoLink {
+				at += w.place.body
+			} else {
+				at += w.ipv4Body()
+			}
 		}
 		return w.number(at&0xffffffff, int(a.Bytes)) // an offset may be negative
 	}
@@ -168,7 +169,6 @@ func (w *walk) llc(name string) bool {
 		return true
 	}
 	control := w.number(header+2, 1)
-	unnumbered := control &^ 0x10 // without poll or final
 	switch name {
 	case "i":
 		return control&1 == 0
@@ -176,26 +176,11 @@ func (w *walk) llc(name string) bool {
 		return control&3 == 1
 	case "u":
 		return control&3 == 3
-	case "rr":
-		return control&0xf == 1
-	case "rnr":
-		return control&0xf == 5
-	case "rej":
-		return control&0xf == 9
-	case "ui":
-		return unnumbered == 0x03
-	case "ua":
-		return unnumbered == 0x63
-	case "disc":
-		return unnumbered == 0x43
-	case "dm":
-		return unnumbered == 0x0f
-	case "sabme":
-		return unnumbered == 0x6f
-	case "test":
-		return unnumbered == 0xe3
-	case "xid":
-		return unnumbered == 0xaf
 	}
-	return unnumbered == 0x87 // frmr
+	if v, isSupervisory := map[string]uint32{"rr": 1, "rnr": 5, "rej": 9}[name]; isSupervisory {
+		return control&0xf == v
+	}
+	const pollOrFinal = 0x10
+	return control&^pollOrFinal == map[string]uint32{"ui": 0x03, "ua": 0x63, "disc": 0x43, "dm": 0x0f, "sabme": 0x6f,
+		"test": 0xe3, "xid": 0xaf, "frmr": 0x87}[name]
 }

@@ -3,90 +3,59 @@ package filtertest
 import (
 	"slices"
 
-	"github.com/xdpcap/xdpcap/filter/internal/names"
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
+// protocolNumbers are the tests for a protocol by its name alone: the numbers in the header of
+// another protocol, one of which the packet must have. ProtoNone stands for IPv4 and IPv6.
+var protocolNumbers = map[syntax.Proto]struct {
+	in      syntax.Proto
+	numbers []uint32
+}{
+	syntax.ProtoIP:      {syntax.ProtoLink, []uint32{0x800}},
+	syntax.ProtoARP:     {syntax.ProtoLink, []uint32{0x806}},
+	syntax.ProtoRARP:    {syntax.ProtoLink, []uint32{0x8035}},
+	syntax.ProtoIP6:     {syntax.ProtoLink, []uint32{0x86dd}},
+	syntax.ProtoATALK:   {syntax.ProtoLink, []uint32{0x809b}},
+	syntax.ProtoAARP:    {syntax.ProtoLink, []uint32{0x80f3}},
+	syntax.ProtoDECNET:  {syntax.ProtoLink, []uint32{0x6003}},
+	syntax.ProtoSCA:     {syntax.ProtoLink, []uint32{0x6007}},
+	syntax.ProtoLAT:     {syntax.ProtoLink, []uint32{0x6004}},
+	syntax.ProtoMOPDL:   {syntax.ProtoLink, []uint32{0x6001}},
+	syntax.ProtoMOPRC:   {syntax.ProtoLink, []uint32{0x6002}},
+	syntax.ProtoISO:     {syntax.ProtoLink, []uint32{0xfe}},
+	syntax.ProtoSTP:     {syntax.ProtoLink, []uint32{0x42}},
+	syntax.ProtoIPX:     {syntax.ProtoLink, []uint32{0xe0}},
+	syntax.ProtoNETBEUI: {syntax.ProtoLink, []uint32{0xf0}},
+	syntax.ProtoSCTP:    {syntax.ProtoNone, []uint32{132}},
+	syntax.ProtoTCP:     {syntax.ProtoNone, []uint32{6}},
+	syntax.ProtoUDP:     {syntax.ProtoNone, []uint32{17}},
+	syntax.ProtoPIM:     {syntax.ProtoNone, []uint32{103}},
+	syntax.ProtoAH:      {syntax.ProtoNone, []uint32{51}},
+	syntax.ProtoESP:     {syntax.ProtoNone, []uint32{50}},
+	syntax.ProtoICMP:    {syntax.ProtoIP, []uint32{1}},
+	syntax.ProtoIGMP:    {syntax.ProtoIP, []uint32{2}},
+	syntax.ProtoIGRP:    {syntax.ProtoIP, []uint32{9}},
+	syntax.ProtoVRRP:    {syntax.ProtoIP, []uint32{112}},
+	syntax.ProtoCARP:    {syntax.ProtoIP, []uint32{112}},
+	syntax.ProtoICMP6:   {syntax.ProtoIP6, []uint32{58}},
+	syntax.ProtoESIS:    {syntax.ProtoISO, []uint32{130}},
+	syntax.ProtoISIS:    {syntax.ProtoISO, []uint32{131}},
+	syntax.ProtoCLNP:    {syntax.ProtoISO, []uint32{129}},
+	syntax.ProtoL1:      {syntax.ProtoISIS, []uint32{26, 24, 18, 15, 17}},
+	syntax.ProtoL2:      {syntax.ProtoISIS, []uint32{27, 25, 20, 16, 17}},
+	syntax.ProtoIIH:     {syntax.ProtoISIS, []uint32{17, 15, 16}},
+	syntax.ProtoLSP:     {syntax.ProtoISIS, []uint32{18, 20}},
+	syntax.ProtoSNP:     {syntax.ProtoISIS, []uint32{27, 26, 24, 25}},
+	syntax.ProtoCSNP:    {syntax.ProtoISIS, []uint32{24, 25}},
+	syntax.ProtoPSNP:    {syntax.ProtoISIS, []uint32{26, 27}},
+}
+
 // protocol tests for a protocol by its name alone.
 func (w *walk) protocol(p syntax.Proto) bool {
-	either := func(v uint32) bool { return w.proto(v, syntax.ProtoNone) }
-	isis := func(types ...uint32) bool {
-		return slices.ContainsFunc(types, func(v uint32) bool { return w.proto(v, syntax.ProtoISIS) })
-	}
-	switch p {
-	case syntax.ProtoIP:
-		return w.linkIs(0x800)
-	case syntax.ProtoARP:
-		return w.linkIs(0x806)
-	case syntax.ProtoRARP:
-		return w.linkIs(0x8035)
-	case syntax.ProtoIP6:
-		return w.linkIs(0x86dd)
-	case syntax.ProtoATALK:
-		return w.linkIs(0x809b)
-	case syntax.ProtoAARP:
-		return w.linkIs(0x80f3)
-	case syntax.ProtoDECNET:
-		return w.linkIs(0x6003)
-	case syntax.ProtoSCA:
-		return w.linkIs(0x6007)
-	case syntax.ProtoLAT:
-		return w.linkIs(0x6004)
-	case syntax.ProtoMOPDL:
-		return w.linkIs(0x6001)
-	case syntax.ProtoMOPRC:
-		return w.linkIs(0x6002)
-	case syntax.ProtoISO:
-		return w.linkIs(0xfe)
-	case syntax.ProtoSTP:
-		return w.linkIs(0x42)
-	case syntax.ProtoIPX:
-		return w.linkIs(0xe0)
-	case syntax.ProtoNETBEUI:
-		return w.linkIs(0xf0)
-	case syntax.ProtoSCTP:
-		return either(132)
-	case syntax.ProtoTCP:
-		return either(6)
-	case syntax.ProtoUDP:
-		return either(17)
-	case syntax.ProtoPIM:
-		return either(103)
-	case syntax.ProtoAH:
-		return either(51)
-	case syntax.ProtoESP:
-		return either(50)
-	case syntax.ProtoICMP:
-		return w.proto(1, syntax.ProtoIP)
-	case syntax.ProtoIGMP:
-		return w.proto(2, syntax.ProtoIP)
-	case syntax.ProtoIGRP:
-		return w.proto(9, syntax.ProtoIP)
-	case syntax.ProtoVRRP, syntax.ProtoCARP:
-		return w.proto(112, syntax.ProtoIP)
-	case syntax.ProtoICMP6:
-		return w.proto(58, syntax.ProtoIP6)
-	case syntax.ProtoESIS:
-		return w.proto(130, syntax.ProtoISO)
-	case syntax.ProtoISIS:
-		return w.proto(131, syntax.ProtoISO)
-	case syntax.ProtoCLNP:
-		return w.proto(129, syntax.ProtoISO)
-	case syntax.ProtoL1:
-		return isis(26, 24, 18, 15, 17)
-	case syntax.ProtoL2:
-		return isis(27, 25, 20, 16, 17)
-	case syntax.ProtoIIH:
-		return isis(17, 15, 16)
-	case syntax.ProtoLSP:
-		return isis(18, 20)
-	case syntax.ProtoSNP:
-		return isis(27, 26, 24, 25)
-	case syntax.ProtoCSNP:
-		return isis(24, 25)
-	default: // syntax.ProtoPSNP
-		return isis(26, 27)
-	}
+	test := protocolNumbers[p]
+	return slices.ContainsFunc(test.numbers, func(v uint32) bool { return w.proto(v, test.in) })
 }
 
 // proto tests for a protocol's number in a header.
@@ -179,7 +148,7 @@ func (w *walk) linkIs(v uint32) bool {
 			return w.typeField() == 0x8137 || w.typeField() == 1 || is8023() && (w.net(0, 1) == 0xe0 || snap(0, 0x8137))
 		}
 		return w.typeField() == 0x8137 || is8023() && (snap(0, 0x8137) || w.net(0, 1) == 0xe0 || w.net(0, 2) == 0xffff)
-	case names.SAPISO, names.SAPIP, names.SAPNETBEUI:
+	case cbpf.SAPISO, cbpf.SAPIP, cbpf.SAPNETBEUI:
 		return is8023() && w.net(0, 2) == v<<8|v
 	}
 	if v <= 1500 {

@@ -7,7 +7,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
-// Elements are those of a set.
+// Elements are the elements of a set.
 type Elements struct {
 	Prefixes []netip.Prefix
 	Ports    []uint16

@@ -9,7 +9,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/xdpcap/xdpcap/filter/internal/names"
+	"github.com/xdpcap/xdpcap/filter/internal/cbpf"
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
@@ -70,22 +70,15 @@ func arpPacket(src, dst string) []byte {
 		netip.MustParseAddr(dst).AsSlice())
 }
 
-// networkLayers are packets above the link layer, with their frame types.
-func networkLayers() map[string]struct {
-	typ  uint16
-	data []byte
-} {
-	type layer = struct {
-		typ  uint16
-		data []byte
-	}
+// networkLayers returns packets above the link layer, by names for a fixed order.
+func networkLayers() map[string]layer {
 	v4 := func(proto byte, frag uint16, options int, payload []byte) layer {
-		return layer{names.EtherIP, IPv4Header(proto, "1.2.3.4", "10.0.0.1", frag, options, payload)}
+		return layer{cbpf.EtherIP, IPv4Header(proto, "1.2.3.4", "10.0.0.1", frag, options, payload)}
 	}
 	v6 := func(next byte, payload []byte) layer {
-		return layer{names.EtherIP6, IPv6Header(next, "2001:db8::1", "fe80::1", payload)}
+		return layer{cbpf.EtherIP6, IPv6Header(next, "2001:db8::1", "fe80::1", payload)}
 	}
-	inner := Frame(Eth(9, 8), BE(names.EtherIP), IPv4Header(names.IPTCP, "10.0.0.2", "192.168.1.1", 0, 0, PortHeader(1234, 22, 2)))
+	inner := Frame(Eth(9, 8), BE(cbpf.EtherIP), IPv4Header(cbpf.IPTCP, "10.0.0.2", "192.168.1.1", 0, 0, PortHeader(1234, 22, 2)))
 	geneve := func(typ uint16, options byte, payload []byte) []byte {
 		return slices.Concat(BE(40000), BE(6081), BE(0), BE(0), []byte{options / 4, 0}, BE(typ), []byte{0, 0, 5, 0}, make([]byte, options), payload)
 	}
@@ -93,46 +86,46 @@ func networkLayers() map[string]struct {
 		return slices.Concat(BE(40000), BE(4789), BE(0), BE(0), []byte{flags, 0, 0, 0, 0, 0, 5, 0}, payload)
 	}
 	return map[string]layer{
-		"tcp":        v4(names.IPTCP, 0, 0, PortHeader(40000, 443, 2)),
-		"tcp80":      v4(names.IPTCP, 0x4000, 0, PortHeader(80, 1500, 0x12)),
-		"tcpoptions": v4(names.IPTCP, 0, 12, PortHeader(22, 53, 0x18)),
-		"udp53":      v4(names.IPUDP, 0, 0, PortHeader(53, 53, 0)),
-		"fragment":   v4(names.IPUDP, 0x2005, 0, PortHeader(80, 80, 0)),
-		"first":      v4(names.IPTCP, 0x2000, 0, PortHeader(80, 80, 0x10)),
-		"sctp":       v4(names.IPSCTP, 0, 0, PortHeader(80, 2000, 0)),
-		"icmp":       v4(names.IPICMP, 0, 0, unhex("0800f7ff00000000aabbccdd")),
-		"igmp":       {names.EtherIP, IPv4Header(names.IPIGMP, "10.0.0.2", "224.0.0.22", 0, 4, unhex("1164ee9b00000000"))},
-		"esp":        v4(names.IPESP, 0, 0, unhex("0000000100000002")),
+		"tcp":        v4(cbpf.IPTCP, 0, 0, PortHeader(40000, 443, 2)),
+		"tcp80":      v4(cbpf.IPTCP, 0x4000, 0, PortHeader(80, 1500, 0x12)),
+		"tcpoptions": v4(cbpf.IPTCP, 0, 12, PortHeader(22, 53, 0x18)),
+		"udp53":      v4(cbpf.IPUDP, 0, 0, PortHeader(53, 53, 0)),
+		"fragment":   v4(cbpf.IPUDP, 0x2005, 0, PortHeader(80, 80, 0)),
+		"first":      v4(cbpf.IPTCP, 0x2000, 0, PortHeader(80, 80, 0x10)),
+		"sctp":       v4(cbpf.IPSCTP, 0, 0, PortHeader(80, 2000, 0)),
+		"icmp":       v4(cbpf.IPICMP, 0, 0, unhex("0800f7ff00000000aabbccdd")),
+		"igmp":       {cbpf.EtherIP, IPv4Header(cbpf.IPIGMP, "10.0.0.2", "224.0.0.22", 0, 4, unhex("1164ee9b00000000"))},
+		"esp":        v4(cbpf.IPESP, 0, 0, unhex("0000000100000002")),
 		"gre":        v4(47, 0, 0, unhex("00000800")),
-		"broadcast":  {names.EtherIP, IPv4Header(names.IPUDP, "0.0.0.0", "255.255.255.255", 0, 0, PortHeader(68, 67, 0))},
-		"badihl":     {names.EtherIP, append([]byte{0x4f}, IPv4Header(names.IPTCP, "10.0.0.1", "10.0.0.2", 0, 0, PortHeader(80, 443, 2))[1:]...)},
-		"tcp6":       v6(names.IPTCP, PortHeader(443, 50000, 0x10)),
-		"udp6":       v6(names.IPUDP, PortHeader(1000, 53, 0)),
-		"icmp6":      v6(names.IPICMP6, unhex("8000000000010001")),
-		"fragment6":  v6(names.IPFragment, slices.Concat([]byte{names.IPUDP, 0, 0, 1, 0, 0, 0, 9}, PortHeader(53, 80, 0))),
-		"hop6":       v6(0, slices.Concat([]byte{names.IPICMP6, 0, 5, 2, 0, 0, 1, 0}, unhex("8f00000000000001"))),
+		"broadcast":  {cbpf.EtherIP, IPv4Header(cbpf.IPUDP, "0.0.0.0", "255.255.255.255", 0, 0, PortHeader(68, 67, 0))},
+		"badihl":     {cbpf.EtherIP, append([]byte{0x4f}, IPv4Header(cbpf.IPTCP, "10.0.0.1", "10.0.0.2", 0, 0, PortHeader(80, 443, 2))[1:]...)},
+		"tcp6":       v6(cbpf.IPTCP, PortHeader(443, 50000, 0x10)),
+		"udp6":       v6(cbpf.IPUDP, PortHeader(1000, 53, 0)),
+		"icmp6":      v6(cbpf.IPICMP6, unhex("8000000000010001")),
+		"fragment6":  v6(cbpf.IPFragment, slices.Concat([]byte{cbpf.IPUDP, 0, 0, 1, 0, 0, 0, 9}, PortHeader(53, 80, 0))),
+		"hop6":       v6(0, slices.Concat([]byte{cbpf.IPICMP6, 0, 5, 2, 0, 0, 1, 0}, unhex("8f00000000000001"))),
 		"chain6": v6(0, slices.Concat([]byte{60, 1}, make([]byte, 14), []byte{43, 0, 0, 0, 0, 0, 0, 0}, []byte{44, 0, 0, 0, 0, 0, 0, 0},
-			[]byte{51, 0, 0, 1, 0, 0, 0, 9}, []byte{names.IPUDP, 4}, make([]byte, 22), PortHeader(53, 80, 0))),
-		"chain":      v4(51, 0, 8, slices.Concat([]byte{51, 1}, make([]byte, 10), []byte{names.IPTCP, 4}, make([]byte, 22), PortHeader(53, 80, 0))),
-		"multicast6": {names.EtherIP6, IPv6Header(names.IPUDP, "2001:db8::2", "ff02::1", PortHeader(546, 547, 0))},
-		"arp":        {names.EtherARP, arpPacket("1.2.3.4", "10.0.0.1")},
-		"rarp":       {names.EtherRARP, arpPacket("10.0.0.2", "192.168.1.1")},
-		"mpls":       {names.EtherMPLS, slices.Concat(unhex("00010140"), IPv4Header(names.IPTCP, "1.2.3.4", "10.0.0.1", 0, 0, PortHeader(80, 443, 2)))},
-		"mpls2":      {names.EtherMPLS, slices.Concat(unhex("186a0040000101ff"), IPv6Header(names.IPUDP, "2001:db8::1", "fe80::1", PortHeader(53, 443, 2)))},
-		"mplsvxlan":  {names.EtherMPLS, slices.Concat(unhex("00010140"), v4(names.IPUDP, 0, 0, vxlan(8, inner)).data)},
-		"pppoed":     {names.EtherPPPoED, unhex("11090000000401010000")},
-		"pppoes":     {names.EtherPPPoES, slices.Concat(unhex("1100000100320021"), IPv4Header(names.IPUDP, "1.2.3.4", "10.0.0.1", 0, 0, PortHeader(53, 80, 0)))},
-		"pppoes6":    {names.EtherPPPoES, slices.Concat(unhex("1100000700320057"), IPv6Header(names.IPTCP, "2001:db8::1", "fe80::1", PortHeader(22, 80, 0)))},
-		"geneve":     v4(names.IPUDP, 0, 0, geneve(names.EtherTEB, 8, inner)),
-		"geneve6":    v6(names.IPUDP, geneve(names.EtherTEB, 0, inner)),
-		"geneveip":   v4(names.IPUDP, 0, 4, geneve(names.EtherIP, 4, inner[14:])),
-		"vxlan":      v4(names.IPUDP, 0, 0, vxlan(8, inner)),
-		"vxlan4":     v4(names.IPUDP, 0, 4, vxlan(8, Frame(Eth(9, 8), VLANTag(names.Ether8021Q, 7), inner[12:]))),
-		"vxlan6":     v6(names.IPUDP, vxlan(8, inner)),
-		"vxlangpe":   v4(names.IPUDP, 0, 0, vxlan(0x0c, inner)),
-		"decnet":     {names.EtherDECNET, unhex("1a00" + "8106000000aa00040005040000aa000400042800000001")},
-		"decnets":    {names.EtherDECNET, unhex("1000020504032800")},
-		"aarp":       {names.EtherAARP, unhex("0001809b06040001")},
+			[]byte{51, 0, 0, 1, 0, 0, 0, 9}, []byte{cbpf.IPUDP, 4}, make([]byte, 22), PortHeader(53, 80, 0))),
+		"chain":      v4(51, 0, 8, slices.Concat([]byte{51, 1}, make([]byte, 10), []byte{cbpf.IPTCP, 4}, make([]byte, 22), PortHeader(53, 80, 0))),
+		"multicast6": {cbpf.EtherIP6, IPv6Header(cbpf.IPUDP, "2001:db8::2", "ff02::1", PortHeader(546, 547, 0))},
+		"arp":        {cbpf.EtherARP, arpPacket("1.2.3.4", "10.0.0.1")},
+		"rarp":       {cbpf.EtherRARP, arpPacket("10.0.0.2", "192.168.1.1")},
+		"mpls":       {cbpf.EtherMPLS, slices.Concat(unhex("00010140"), IPv4Header(cbpf.IPTCP, "1.2.3.4", "10.0.0.1", 0, 0, PortHeader(80, 443, 2)))},
+		"mpls2":      {cbpf.EtherMPLS, slices.Concat(unhex("186a0040000101ff"), IPv6Header(cbpf.IPUDP, "2001:db8::1", "fe80::1", PortHeader(53, 443, 2)))},
+		"mplsvxlan":  {cbpf.EtherMPLS, slices.Concat(unhex("00010140"), v4(cbpf.IPUDP, 0, 0, vxlan(8, inner)).data)},
+		"pppoed":     {cbpf.EtherPPPoED, unhex("11090000000401010000")},
+		"pppoes":     {cbpf.EtherPPPoES, slices.Concat(unhex("1100000100320021"), IPv4Header(cbpf.IPUDP, "1.2.3.4", "10.0.0.1", 0, 0, PortHeader(53, 80, 0)))},
+		"pppoes6":    {cbpf.EtherPPPoES, slices.Concat(unhex("1100000700320057"), IPv6Header(cbpf.IPTCP, "2001:db8::1", "fe80::1", PortHeader(22, 80, 0)))},
+		"geneve":     v4(cbpf.IPUDP, 0, 0, geneve(cbpf.EtherTEB, 8, inner)),
+		"geneve6":    v6(cbpf.IPUDP, geneve(cbpf.EtherTEB, 0, inner)),
+		"geneveip":   v4(cbpf.IPUDP, 0, 4, geneve(cbpf.EtherIP, 4, inner[14:])),
+		"vxlan":      v4(cbpf.IPUDP, 0, 0, vxlan(8, inner)),
+		"vxlan4":     v4(cbpf.IPUDP, 0, 4, vxlan(8, Frame(Eth(9, 8), VLANTag(cbpf.Ether8021Q, 7), inner[12:]))),
+		"vxlan6":     v6(cbpf.IPUDP, vxlan(8, inner)),
+		"vxlangpe":   v4(cbpf.IPUDP, 0, 0, vxlan(0x0c, inner)),
+		"decnet":     {cbpf.EtherDECNET, unhex("1a00" + "8106000000aa00040005040000aa000400042800000001")},
+		"decnets":    {cbpf.EtherDECNET, unhex("1000020504032800")},
+		"aarp":       {cbpf.EtherAARP, unhex("0001809b06040001")},
 		"stp":        {0x0026, unhex("42420300000000008000020000000001")},
 		"isis":       {0x0040, unhex("fefe03831b01001801000000")},
 		"isis2":      {0x0040, unhex("fefe03831b01001101000000")},
@@ -144,7 +137,7 @@ func networkLayers() map[string]struct {
 		"netbeui":    {0x0030, unhex("f0f003112233")},
 		"llcs":       {0x0030, unhex("06060500")},
 		"llcxid":     {0x0030, unhex("0001af8101")},
-		"loopback":   {names.EtherLoopback, unhex("0000010000")},
+		"loopback":   {cbpf.EtherLoopback, unhex("0000010000")},
 	}
 }
 
@@ -156,10 +149,10 @@ func Packets() [][]byte {
 		l := layers[n]
 		out = append(out,
 			Frame(Eth(2, 1), BE(l.typ), l.data),
-			Frame(Eth(1, 2), VLANTag(names.Ether8021Q, 0x6005), BE(l.typ), l.data),
-			Frame(broadcastEth, VLANTag(names.Ether8021AD, 100), VLANTag(names.Ether8021Q, 7), BE(l.typ), l.data))
+			Frame(Eth(1, 2), VLANTag(cbpf.Ether8021Q, 0x6005), BE(l.typ), l.data),
+			Frame(broadcastEth, VLANTag(cbpf.Ether8021AD, 100), VLANTag(cbpf.Ether8021Q, 7), BE(l.typ), l.data))
 	}
-	return append(out, Frame(Eth(1, 1), VLANTag(names.EtherQinQ, 5), BE(names.EtherARP), layers["arp"].data), make([]byte, 60), nil)
+	return append(out, Frame(Eth(1, 1), VLANTag(cbpf.EtherQinQ, 5), BE(cbpf.EtherARP), layers["arp"].data), make([]byte, 60), nil)
 }
 
 // PacketsOf returns the frames of Packets without VLAN tags, behind the first header of a link
@@ -192,9 +185,9 @@ func behind(l headers.Link, frames [][]byte) (out [][]byte) {
 		case headers.Loopback:
 			family := []byte{0, 0, 0, 7} // ISO's
 			switch binary.BigEndian.Uint16(typ) {
-			case names.EtherIP:
+			case cbpf.EtherIP:
 				family[3] = 2
-			case names.EtherIP6:
+			case cbpf.EtherIP6:
 				family[3] = []byte{24, 28, 30}[len(out)%3]
 			}
 			out = append(out, Frame(family, data)) // LOOP

@@ -26,10 +26,10 @@ func (p *parser) operator() bool {
 // calculation reads the rest of a calculation after its first operand, and then a comparison with
 // another calculation. Without a comparison the calculation is only a number, which is an error
 // unless at allows one.
-func (p *parser) calculation(at place, first Arith) element {
+func (p *parser) calculation(allowed place, first Arith) element {
 	x := p.operate(first, 0)
 	if !compares(p.peek()) {
-		if at&numberOK == 0 {
+		if allowed&numberOK == 0 {
 			p.peek().Fail("compare it, as in len > 100", "syntax error: a number alone is no test")
 		}
 		return element{found: foundArith, arith: x}

@@ -18,16 +18,15 @@ var displayFields = map[string]string{
 	"eth.type": "ether proto 0x0800", "vlan.id": "vlan 100", "ip.proto": "ip proto 47", "frame.len": "greater 1000",
 }
 
-// failDisplayFilter fails because of a field of a Wireshark display filter.
+// failDisplayFilter fails if the token is a field of a Wireshark display filter.
 func failDisplayFilter(t Token) {
 	if instead, ok := displayFields[t.Text]; ok {
 		t.Fail("write it as in "+instead, "this is a Wireshark display filter")
 	}
 }
 
-// popular are words that people type for packets of a service or a protocol, and their equivalents
-// in this language. The name of a service after "port" is looked up, and most systems do not have
-// these.
+// popular are common names of services and protocols that are no keywords, and their equivalents in
+// this language. After "port" a name is looked up in /etc/services, which lacks most of these.
 var popular = map[string]string{
 	"dns": "port 53", "dhcp": "port 67 or port 68", "dhcp4": "port 67 or port 68", "dhcp6": "port 546 or port 547",
 	"http": "tcp port 80", "https": "tcp port 443", "tls": "tcp port 443", "ssl": "tcp port 443", "quic": "udp port 443",
@@ -36,8 +35,8 @@ var popular = map[string]string{
 	"syn": "tcp[tcpflags] & tcp-syn != 0", "rst": "tcp[tcpflags] & tcp-rst != 0", "bpdu": "stp", "lldp": "ether proto 0x88cc",
 }
 
-// PortsOf are the ports that a word means that people type after "port", as an expression; "" for
-// every other word.
+// PortsOf returns the expression for the ports of a popular name: "port 53" for dns. It returns ""
+// if the name has no ports.
 func PortsOf(word string) string {
 	if _, ports, ok := strings.Cut(popular[word], "port "); ok {
 		return "port " + ports
@@ -45,13 +44,13 @@ func PortsOf(word string) string {
 	return ""
 }
 
-// hintFor says what to write instead of a word that is no part of the language.
+// hintFor returns the hint for a word that is no keyword.
 func hintFor(t Token) string {
 	if instead, ok := popular[t.Text]; ok {
 		return "write " + instead
 	}
-	known := slices.Concat(slices.Sorted(maps.Keys(keywords)), slices.Sorted(maps.Keys(protocols)))
-	if near := message.DidYouMean("", t.Text, known); near != "" {
+	words := slices.Concat(slices.Sorted(maps.Keys(keywords)), slices.Sorted(maps.Keys(protocols)))
+	if near := message.DidYouMean("", t.Text, words); near != "" {
 		return strings.TrimPrefix(near, ": ")
 	}
 	return "put a word like host, net or port before it"

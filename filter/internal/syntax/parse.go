@@ -1,7 +1,7 @@
 package syntax
 
-// place is the set of elements allowed at a point of the expression. It is a set because a
-// parenthesis has several meanings, and only its content decides which one is meant.
+// place is the set of elements allowed at a point of the expression. It is a set because only the
+// content of a parenthesis decides which element the parenthesis is.
 type place uint8
 
 const (
@@ -11,7 +11,7 @@ const (
 	numberOK                   // a number, perhaps in parentheses
 )
 
-// found is the kind of an element, known after it was parsed.
+// found is the kind of a parsed element.
 type found uint8
 
 const (
@@ -71,8 +71,8 @@ func (p *parser) next() Token {
 	return t
 }
 
-// after returns the token after the next one.
-func (p *parser) after() Token { return p.toks[min(p.pos+1, len(p.toks)-1)] }
+// afterNext returns the token after the next one.
+func (p *parser) afterNext() Token { return p.toks[min(p.pos+1, len(p.toks)-1)] }
 
 // expect reads the operator c.
 func (p *parser) expect(c uint32) {
@@ -108,38 +108,38 @@ func (p *parser) boolean(e element, q Qualifier) Expr {
 }
 
 // element reads one operand of "and", "or" and "not".
-func (p *parser) element(at place, q Qualifier) element {
+func (p *parser) element(allowed place, q Qualifier) element {
 	defer p.enter()()
 	t := p.peek()
 	switch {
-	case t.Is('!') && at&(termOK|idOK|listOK) != 0:
-		return p.negate(at, q)
+	case t.Is('!') && allowed&(termOK|idOK|listOK) != 0:
+		return p.negate(allowed, q)
 	case t.Is('('):
-		return p.parenthesis(at, q)
+		return p.parenthesis(allowed, q)
 	case t.Kind == KindNumber:
-		return p.number(at, q, p.next())
+		return p.number(allowed, q, p.next())
 	case t.Kind >= KindName && t.Kind <= KindArcnet:
-		if at&(idOK|listOK) == 0 {
+		if allowed&(idOK|listOK) == 0 {
 			p.unexpected(t)
 		}
-		if t.Text == "in" && p.after().Kind == KindSet {
+		if t.Text == "in" && p.afterNext().Kind == KindSet {
 			p.next()
 			return element{found: foundID, expr: p.identify(&Primitive{At: p.next(), Qual: q}), qual: q}
 		}
 		return element{found: foundID, expr: p.identifier(q), qual: q}
-	case at&termOK == 0:
+	case allowed&termOK == 0:
 		p.unexpected(t)
 	case t.Kind == KindInner:
 		return p.inner()
 	}
-	return p.term(at)
+	return p.term(allowed)
 }
 
 // negate reads "not" and its operand.
-func (p *parser) negate(at place, q Qualifier) element {
+func (p *parser) negate(allowed place, q Qualifier) element {
 	p.next()
-	inner := at & termOK
-	if at&(idOK|listOK) != 0 {
+	inner := allowed & termOK
+	if allowed&(idOK|listOK) != 0 {
 		inner |= idOK
 	}
 	e := p.element(inner, q)
@@ -151,7 +151,7 @@ func (p *parser) negate(at place, q Qualifier) element {
 }
 
 // inner reads "inner" and its operand. An identifier after it inherits no qualifiers: in "inner
-// host a or b" it would not be clear in which packet b is looked for.
+// host a or b", b could mean the inner packet or the outer one.
 func (p *parser) inner() element {
 	at := p.next()
 	e := p.element(termOK, undefined)
@@ -160,13 +160,13 @@ func (p *parser) inner() element {
 
 // parenthesis reads the content of parentheses: tests as in "(tcp or udp)", identifiers as in "(80
 // or 443)", or a number as in "(80)" and "(len + 3)".
-func (p *parser) parenthesis(at place, q Qualifier) element {
+func (p *parser) parenthesis(allowed place, q Qualifier) element {
 	open := p.next()
 	inner := numberOK
-	if at&termOK != 0 {
+	if allowed&termOK != 0 {
 		inner |= termOK
 	}
-	if at&idOK != 0 {
+	if allowed&idOK != 0 {
 		inner |= listOK
 	}
 	e := p.element(inner, q)
@@ -174,11 +174,11 @@ func (p *parser) parenthesis(at place, q Qualifier) element {
 	switch {
 	case e.found == foundNumber && closes:
 		p.next()
-		return p.number(at, q, e.num)
+		return p.number(allowed, q, e.num)
 	case e.found == foundArith && closes:
 		p.next()
-		return p.calculation(at, e.arith)
-	case e.found == foundArith, e.found == foundNumber && at&idOK == 0:
+		return p.calculation(allowed, e.arith)
+	case e.found == foundArith, e.found == foundNumber && allowed&idOK == 0:
 		p.unexpected(p.peek())
 	}
 	n := p.list(e, q)
@@ -196,23 +196,23 @@ func (p *parser) parenthesis(at place, q Qualifier) element {
 
 // number decides about a number: it starts a calculation if an operator follows; otherwise it may
 // be an identifier.
-func (p *parser) number(at place, q Qualifier, num Token) element {
-	if at&termOK != 0 && (p.operator() || compares(p.peek())) {
-		return p.calculation(at, &Constant{num.Num})
+func (p *parser) number(allowed place, q Qualifier, num Token) element {
+	if allowed&termOK != 0 && (p.operator() || compares(p.peek())) {
+		return p.calculation(allowed, &Constant{num.Num})
 	}
 	return element{found: foundNumber, num: num, qual: q}
 }
 
 // term reads a test that begins with a keyword.
-func (p *parser) term(at place) element {
+func (p *parser) term(allowed place) element {
 	t := p.peek()
 	q := Qualifier{}
 	switch {
 	case t.Is('-'), t.Kind == KindLen:
-		return p.calculation(at, p.operand())
+		return p.calculation(allowed, p.operand())
 	case t.Kind == KindProtocol:
-		if p.after().Is('[') {
-			return p.calculation(at, p.operand())
+		if p.afterNext().Is('[') {
+			return p.calculation(allowed, p.operand())
 		}
 		p.next()
 		q.Proto = Proto(t.Num)
@@ -233,7 +233,7 @@ func (p *parser) term(at place) element {
 func (p *parser) qualified(q Qualifier) element {
 	if p.peek().Kind == KindDir {
 		q.Dir = Direction(p.next().Num)
-		if k := p.peek().Kind; (k == KindAnd || k == KindOr) && p.after().Kind == KindDir {
+		if k := p.peek().Kind; (k == KindAnd || k == KindOr) && p.afterNext().Kind == KindDir {
 			join := p.next()
 			if Direction(p.peek().Num) == q.Dir {
 				p.unexpected(p.peek())

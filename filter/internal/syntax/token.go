@@ -1,7 +1,7 @@
 // Package syntax is the first stage: it turns the text of an expression into a tree.
 //
 // scan cuts the text into tokens, and Parse builds the tree by recursive descent. Names, addresses
-// and qualifiers stay as written; package names gives them their meaning.
+// and qualifiers stay as written; package cbpf gives them their meaning.
 package syntax
 
 import (
@@ -62,7 +62,7 @@ type Token struct {
 // Is reports whether t is the operator c.
 func (t Token) Is(c uint32) bool { return t.Kind == KindSymbol && t.Num == c }
 
-// Fail ends the current stage because of the word t: see package fault.
+// Fail ends the current stage because of the word t: see Fault.
 func (t Token) Fail(hint, format string, args ...any) { t.FailAs(nil, hint, format, args...) }
 
 // FailAs is Fail for a fault of the given kind.

@@ -1,10 +1,33 @@
 package syntax
 
-import "net/netip"
+import (
+	"iter"
+	"net/netip"
+)
 
 // Expr is a boolean expression: *Logical, *Negation, *Inner, *Primitive, *Protocol, *Relation or
 // *Special.
 type Expr any
+
+// Primitives returns the primitives of an expression, from left to right.
+func Primitives(x Expr) iter.Seq[*Primitive] {
+	return func(yield func(*Primitive) bool) { eachPrimitive(x, yield) }
+}
+
+// eachPrimitive returns false once yield did.
+func eachPrimitive(x Expr, yield func(*Primitive) bool) bool {
+	switch x := x.(type) {
+	case *Logical:
+		return eachPrimitive(x.X, yield) && eachPrimitive(x.Y, yield)
+	case *Negation:
+		return eachPrimitive(x.X, yield)
+	case *Inner:
+		return eachPrimitive(x.X, yield)
+	case *Primitive:
+		return yield(x)
+	}
+	return true
+}
 
 // Logical is "x and y" or "x or y".
 type Logical struct {
@@ -42,7 +65,7 @@ type Primitive struct {
 	Meaning
 }
 
-// Meaning is the value of an identifier, in numbers. Package names fills in the fields that the
+// Meaning is the value of an identifier, in numbers. Package cbpf fills in the fields that the
 // qualifiers need.
 type Meaning struct {
 	Hosts         []netip.Addr // addresses of a host name, or one IPv6 address
@@ -76,7 +99,7 @@ type Relation struct {
 type Special struct {
 	At    Token
 	Proto Proto  // of broadcast and multicast
-	Has   bool   // Arg is given
+	Has   bool   // the expression has Arg
 	Arg   uint32 // VLAN id, length, offset
 	Op    uint32 // of byte
 	Value uint32 // of byte

@@ -14,12 +14,12 @@ import (
 type Discovery struct {
 	list    func() ([]xdp.Interface, error)
 	wants   func(*xdp.Interface) bool
-	refused xdp.Refusals
+	refused xdp.Retries
 }
 
 // NewDiscovery returns a Discovery of the interfaces that wants accepts.
 func NewDiscovery(wants func(*xdp.Interface) bool) *Discovery {
-	return &Discovery{xdp.Interfaces, wants, make(xdp.Refusals)}
+	return &Discovery{xdp.Interfaces, wants, make(xdp.Retries)}
 }
 
 // Present are all interfaces that exist at one time, wanted or not.
@@ -37,7 +37,7 @@ func (p Present) Has(index int, name string) bool {
 // refused a short time ago. It returns a message about each refusal that differs from the last one.
 func (d *Discovery) OpenNew(present Present, isCounted func(index int) bool, open func(*xdp.Interface) error) (refusals []string) {
 	for _, ifi := range present {
-		if isCounted(ifi.Index) || !d.wants(&ifi) || d.refused.Stand(ifi) {
+		if isCounted(ifi.Index) || !d.wants(&ifi) || d.refused.TooEarly(ifi) {
 			continue
 		}
 		if err := open(&ifi); err == nil {
