@@ -3,8 +3,8 @@ package drops
 import "github.com/xdpcap/xdpcap/internal/lost"
 
 // Softnet has counters, since Open, of each CPU's queue (backlog) of received packets, for all
-// interfaces of the machine. They are not added to the losses, because a packet that finds the queue
-// full is lost for the reason CPU_BACKLOG.
+// interfaces of the machine. They are not added to the losses, because a packet that finds the
+// queue full is lost for the reason CPU_BACKLOG.
 type Softnet struct {
 	Full     uint64 `json:"backlog_full"` // packets that found the queue of a CPU full
 	Squeezed uint64 `json:"time_squeeze"` // times that a CPU left packets for later, because its time or budget was over

@@ -53,8 +53,8 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 			l.Reason = "redirect: " + errorWords(e.Errno)
 			f.redirects += sum.Drops
 			if e.MapType == ebpf.CPUMap && e.Errno == unix.ENOSPC {
-				// In generic mode CPUMapEnqueue also reports these packets, with their CPU, if its map
-				// is counted.
+				// In generic mode CPUMapEnqueue also reports these packets, with their CPU, if its
+				// map is counted.
 				known := min(sum.Drops, fullQueues[e.MapID])
 				fullQueues[e.MapID] -= known
 				sum.Drops -= known

@@ -77,7 +77,8 @@ func (l *Lasting) Read() (Counts, error) {
 	return c, nil
 }
 
-// Follow is Meter.Follow. It also returns a notice when the interface has gone, and when it is back.
+// Follow is Meter.Follow. It also returns a notice when the interface has gone, and when it is
+// back.
 func (l *Lasting) Follow() (notice string, err error) {
 	l.mu.Lock()
 	m := l.m

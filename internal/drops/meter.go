@@ -228,8 +228,8 @@ func (m *Meter) read() (r *reading, err error) {
 	refused := m.listeners.counters()
 	var came wayCounts
 	if m.way != nil {
-		// Read before the losses: otherwise a packet that comes and is lost between the two readings
-		// would be counted as come, but not as lost, and so as gone elsewhere.
+		// Read before the losses: otherwise a packet that comes and is lost between the two
+		// readings would be counted as come, but not as lost, and so as gone elsewhere.
 		if came, err = m.way.Read(); err != nil {
 			return nil, err
 		}
@@ -282,9 +282,9 @@ func (m *Meter) untraced() (dropped, passed Tally, err error) {
 }
 
 // dropped returns the packets that the XDP program has dropped, as far as they are counted without
-// tracing the program. In generic mode the stack frees both the packets that the program dropped and
-// those that failed, such as aborted ones; in native mode some drivers count them, together with
-// failures. The failures are subtracted, as the xdp tracepoints report them.
+// tracing the program. In generic mode the stack frees both the packets that the program dropped
+// and those that failed, such as aborted ones; in native mode some drivers count them, together
+// with failures. The failures are subtracted, as the xdp tracepoints report them.
 func (m *Meter) dropped(r *reading) Tally {
 	if r.filtered != nil {
 		return r.filtered.atHook
@@ -302,7 +302,8 @@ func (m *Meter) dropped(r *reading) Tally {
 	return Tally{Packets: minus(r.card.xdpDrops, failures)}
 }
 
-// minus returns a - b, or 0 if b is larger: counters that are read one after the other may disagree.
+// minus returns a - b, or 0 if b is larger: counters that are read one after the other may
+// disagree.
 func minus(a, b uint64) uint64 { return a - min(a, b) }
 
 // Follow checks whether the interface still exists, and traces the program that runs now. Call it
