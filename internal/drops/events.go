@@ -44,8 +44,11 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 		if sum.Drops == 0 {
 			continue
 		}
-		l := Loss{Stage: XDP, Where: mapOf(e)}
-		if l.Where == "" && e.To != "" {
+		l := Loss{Stage: XDP}
+		switch {
+		case e.MapID != 0:
+			l.Where = fmt.Sprintf("map %d", e.MapID)
+		case e.To != "":
 			l.Where = "to " + e.To
 		}
 		switch e.Event {
@@ -106,13 +109,6 @@ func (m *Meter) deviceOf(e meter.Case) (device string, netns uint32) {
 		netns = e.Netns
 	}
 	return e.From, netns
-}
-
-func mapOf(e meter.Case) string {
-	if e.MapID == 0 {
-		return ""
-	}
-	return fmt.Sprintf("map %d", e.MapID)
 }
 
 func errorWords(e unix.Errno) string {

@@ -251,8 +251,9 @@ func (m *Meter) read() (r *reading, err error) {
 	}
 	r.addListeners(m, refused)
 	r.conntrack = m.conntrack.Rose()
-	r.Conntrack = conntrackOf(r.conntrack)
-	r.Softnet = softnetOf(m.softnet.Rose())
+	r.Conntrack = Conntrack{Drop: r.conntrack["conntrack drop"], InsertFailed: r.conntrack["conntrack insert_failed"]}
+	softnet := m.softnet.Rose()
+	r.Softnet = Softnet{Full: softnet["softnet full"], Squeezed: softnet["softnet squeezed"]}
 	// The events are read last: they are subtracted from the counters above, whose packets must all
 	// be among them.
 	if m.card != nil {

@@ -109,10 +109,7 @@ func (r *Retransmits) include(former *Retransmits) {
 	r.Segments += former.Segments
 	r.Elsewhere += former.Elsewhere
 	r.Unknown += former.Unknown
-	for l, tally := range former.Lost {
-		tally.Add(r.Lost[l])
-		r.Lost[l] = tally
-	}
+	addAll(r.Lost, former.Lost)
 }
 
 // read reads all counters. m converts causes into losses.

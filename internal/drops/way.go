@@ -58,10 +58,7 @@ func (w *Way) include(former *Way) {
 			now.Losses = nil
 			continue
 		}
-		for l, tally := range before.Losses {
-			tally.Add(now.Losses[l])
-			now.Losses[l] = tally
-		}
+		addAll(now.Losses, before.Losses)
 	}
 }
 

@@ -151,7 +151,11 @@ func (r Recipe) load(path, function string) (*Program, error) {
 		return nil, err
 	}
 	shared, err := r.pinnedMaps(spec)
-	defer closeMaps(shared)
+	defer func() {
+		for _, m := range shared {
+			m.Close()
+		}
+	}()
 	if err != nil {
 		return nil, err
 	}
@@ -237,10 +241,4 @@ func (r Recipe) pinnedMaps(spec *ebpf.CollectionSpec) (map[string]*ebpf.Map, err
 		return found, fmt.Errorf("%s has none of the program's maps: %s", r.Pins, strings.Join(slices.Sorted(maps.Keys(spec.Maps)), ", "))
 	}
 	return found, nil
-}
-
-func closeMaps(all map[string]*ebpf.Map) {
-	for _, m := range all {
-		m.Close()
-	}
 }
