@@ -254,8 +254,8 @@ func (m *Meter) read() (r *reading, err error) {
 	r.Conntrack = Conntrack{Drop: r.conntrack["conntrack drop"], InsertFailed: r.conntrack["conntrack insert_failed"]}
 	softnet := m.softnet.Rose()
 	r.Softnet = Softnet{Full: softnet["softnet full"], Squeezed: softnet["softnet squeezed"]}
-	// The events are read last: they are subtracted from the counters above, whose packets must all
-	// be among them.
+	// The events are subtracted from the counters of the stack and the card, and so are read after
+	// these: each failed packet that those have counted is then among the events.
 	if m.card != nil {
 		if r.card, err = m.card.read(); err != nil {
 			return nil, err
