@@ -90,8 +90,8 @@ const NFTFunction = "nft_do_chain"
 // receiveHooks are the hooks that packets of this host do not pass on their way out.
 var receiveHooks = []string{"ingress", "prerouting", "input", "forward"}
 
-// findRules returns the rules whose counters rose, and conntrack if it has dropped packets. If these
-// do not explain all packets, it adds the rules without a counter.
+// findRules returns the rules whose counters rose, and conntrack if it has dropped packets. If
+// these do not explain all packets, it adds the rules without a counter.
 func (f *Finder) findRules(l Loss, rose lost.Counters) (found []Evidence) {
 	isNFT := l.Function == NFTFunction
 	explained := uint64(0)

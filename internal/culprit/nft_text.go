@@ -16,8 +16,8 @@ type field struct {
 	value func([]byte) string // formats a value as nft does
 }
 
-// A listing formats a rule: common expressions as nft does, and others as their names, because users
-// find the rule by its handle.
+// A listing formats a rule: common expressions as nft does, and others as their names, because
+// users find the rule by its handle.
 type listing struct {
 	words     []string
 	protocol  string // the transport protocol that the rule has tested for: "udp", "tcp"

@@ -225,8 +225,8 @@ func (l *layout) text(entry []byte, target uint16, verdict string) string {
 	return strings.Join(append(words, "-j", verdict), " ")
 }
 
-// textOfMatch formats a test of iptables, which rules of nf_tables may also have: ports and comments
-// with their values, and other tests as their names.
+// textOfMatch formats a test of iptables, which rules of nf_tables may also have: ports and
+// comments with their values, and other tests as their names.
 func textOfMatch(name string, data []byte) string {
 	native := binary.NativeEndian
 	switch {

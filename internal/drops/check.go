@@ -43,7 +43,8 @@ type knownLoss struct {
 	isSure bool
 }
 
-// isWithoutDevice reports whether the kernel has neither the device nor the namespace of the packets.
+// isWithoutDevice reports whether the kernel has neither the device nor the namespace of the
+// packets.
 func (l knownLoss) isWithoutDevice() bool {
 	return l.Device == "" && !l.isSure && (l.Stage == Stack || l.Stage == Socket)
 }

@@ -24,15 +24,8 @@ func (f failures) inDriver() uint64 { return f.aborted + f.tx + f.redirects }
 // addEvents adds the losses that the xdp tracepoints report, except those that are also causes of
 // the stack.
 func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
-	f := &r.failures
 	r.Missed += events.Missed
-	all := make(map[meter.Case]meter.EventCount)
-	maps.Copy(all, events.Former)
-	for e, perCPU := range events.Cases {
-		sum := meter.SumEvents(perCPU)
-		sum.Add(all[e])
-		all[e] = sum
-	}
+	all := sumOfCPUs(events)
 	toSockets := make(map[Loss]uint64)    // failed redirects to AF_XDP sockets
 	fullQueues := make(map[uint32]uint64) // packets that found a queue of a cpumap full, by the map's id
 	for e, sum := range all {
@@ -41,44 +34,39 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 		}
 	}
 	for e, sum := range all {
-		if sum.Drops == 0 {
+		lost := sum.Drops
+		if lost == 0 {
 			continue
 		}
-		l := Loss{Stage: XDP, Where: mapOf(e)}
-		if l.Where == "" && e.To != "" {
+		l := Loss{Stage: XDP}
+		l.Device, l.Netns = m.deviceOf(e)
+		switch {
+		case e.MapID != 0:
+			l.Where = fmt.Sprintf("map %d", e.MapID)
+		case e.To != "":
 			l.Where = "to " + e.To
 		}
 		switch e.Event {
 		case meter.RedirectErr:
 			l.Reason = "redirect: " + errorWords(e.Errno)
-			f.redirects += sum.Drops
+			r.failures.redirects += lost
 			if e.MapType == ebpf.CPUMap && e.Errno == unix.ENOSPC {
-				// In generic mode CPUMapEnqueue also reports these packets, with their CPU, if its map
-				// is counted.
-				known := min(sum.Drops, fullQueues[e.MapID])
+				// In generic mode CPUMapEnqueue also reports these packets, with their CPU, if its
+				// map is counted.
+				known := min(lost, fullQueues[e.MapID])
 				fullQueues[e.MapID] -= known
-				sum.Drops -= known
+				lost -= known
 			}
 			if reason, ok := socketReasons[e.Errno]; ok && e.MapType == ebpf.XSKMap {
 				l.Reason = reason
-				l.Device, l.Netns = m.deviceOf(e)
-				toSockets[l] += sum.Drops
+				toSockets[l] += lost
 				continue
 			}
 		case meter.Exception:
 			l.Reason = e.Verdict.SlotName()
-			sum.Drops = minus(sum.Drops, sum.Foreign)
-			if e.Verdict == xdp.Tx && r.hasTxCause {
-				sum.Drops, sum.Generic = minus(sum.Drops, sum.Generic), 0
-			}
-			f.generic += sum.Generic
-			native := &f.aborted
-			if e.Verdict == xdp.Tx {
-				native = &f.tx
-			}
-			*native += minus(sum.Drops, sum.Generic)
+			lost = r.addException(e.Verdict, sum)
 		case meter.DevmapXmit:
-			l.Reason, l.Where = "devmap: "+errorWords(e.Errno), "to "+e.To
+			l.Reason = "devmap: " + errorWords(e.Errno)
 		case meter.BulkTx:
 			l.Reason = "tx: " + errorWords(e.Errno)
 		case meter.CPUMapEnqueue:
@@ -88,13 +76,41 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 		default:
 			continue
 		}
-		if l.Device, l.Netns = m.deviceOf(e); m.inNamespace && m.iface == nil && l.Device == "" {
-			addTo(r.Unclear, l, Tally{Packets: sum.Drops}) // a cpumap may be used in any namespace
+		if m.inNamespace && m.iface == nil && l.Device == "" {
+			addTo(r.Unclear, l, Tally{Packets: lost}) // a cpumap may be used in any namespace
 			continue
 		}
-		r.addUnseen(l, Tally{Packets: sum.Drops})
+		r.addUnseen(l, Tally{Packets: lost})
 	}
 	r.addSockets(m, toSockets)
+}
+
+// sumOfCPUs returns the events of all CPUs, including those of former cases.
+func sumOfCPUs(events meter.EventCounts) map[meter.Case]meter.EventCount {
+	all := make(map[meter.Case]meter.EventCount)
+	maps.Copy(all, events.Former)
+	for e, perCPU := range events.Cases {
+		sum := meter.SumEvents(perCPU)
+		sum.Add(all[e])
+		all[e] = sum
+	}
+	return all
+}
+
+// addException adds the packets of an aborted or unknown verdict, or of a failed tx, to r.failures.
+// It returns those that are counted as losses at the hook.
+func (r *reading) addException(verdict xdp.Verdict, n meter.EventCount) (lost uint64) {
+	lost, generic := minus(n.Drops, n.Foreign), n.Generic
+	if verdict == xdp.Tx && r.hasTxCause {
+		lost, generic = minus(lost, generic), 0 // the stack has the generic ones as a cause
+	}
+	r.failures.generic += generic
+	if native := minus(lost, generic); verdict == xdp.Tx {
+		r.failures.tx += native
+	} else {
+		r.failures.aborted += native
+	}
+	return lost
 }
 
 // deviceOf returns Loss.Device and Loss.Netns of an event.
@@ -106,13 +122,6 @@ func (m *Meter) deviceOf(e meter.Case) (device string, netns uint32) {
 		netns = e.Netns
 	}
 	return e.From, netns
-}
-
-func mapOf(e meter.Case) string {
-	if e.MapID == 0 {
-		return ""
-	}
-	return fmt.Sprintf("map %d", e.MapID)
 }
 
 func errorWords(e unix.Errno) string {

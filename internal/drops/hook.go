@@ -49,8 +49,8 @@ func openHook(iface xdp.Interface, filter *filter.Program) (*hook, error) {
 }
 
 // update follows the traced program, or traces the interface's program if it is not traced yet.
-// untraced returns the packets that were dropped so far, as other counters have them, and those that
-// came to the stack. It is not an error if the program cannot be traced.
+// untraced returns the packets that were dropped so far, as other counters have them, and those
+// that came to the stack. It is not an error if the program cannot be traced.
 func (h *hook) update(untraced func() (dropped, passed Tally, err error)) (notice string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -77,7 +77,8 @@ func (l *Lasting) Read() (Counts, error) {
 	return c, nil
 }
 
-// Follow is Meter.Follow. It also returns a notice when the interface has gone, and when it is back.
+// Follow is Meter.Follow. It also returns a notice when the interface has gone, and when it is
+// back.
 func (l *Lasting) Follow() (notice string, err error) {
 	l.mu.Lock()
 	m := l.m
@@ -122,14 +123,12 @@ func (l *Lasting) reopen() (notice string, err error) {
 
 // include adds the counts of an earlier meter.
 func (c *Counts) include(former Counts) {
-	for _, of := range []struct{ to, from map[Loss]Tally }{
-		{c.Losses, former.Losses}, {c.Harmless, former.Harmless}, {c.Duplicates, former.Duplicates},
-		{c.Unclear, former.Unclear}, {c.Unfiltered, former.Unfiltered}, {c.Listeners, former.Listeners},
-	} {
-		for loss, tally := range of.from {
-			addTo(of.to, loss, tally)
-		}
-	}
+	addAll(c.Losses, former.Losses)
+	addAll(c.Harmless, former.Harmless)
+	addAll(c.Duplicates, former.Duplicates)
+	addAll(c.Unclear, former.Unclear)
+	addAll(c.Unfiltered, former.Unfiltered)
+	addAll(c.Listeners, former.Listeners)
 	c.Softnet.Full += former.Softnet.Full
 	c.Softnet.Squeezed += former.Softnet.Squeezed
 	c.Conntrack.Drop += former.Conntrack.Drop

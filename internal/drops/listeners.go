@@ -29,8 +29,8 @@ const maxListeners = 256
 // listenerLosses are the packets that all listeners of a namespace have refused, by the reason.
 type listenerLosses map[string]uint64
 
-// listenerLossesOf converts the counters of a namespace. ListenDrops includes the others. `known` is
-// the number of these packets that are also counted as causes of the stack.
+// listenerLossesOf converts the counters of a namespace. ListenDrops includes the others. `known`
+// is the number of these packets that are also counted as causes of the stack.
 func listenerLossesOf(rose lost.Counters, known uint64) listenerLosses {
 	full, requests := rose["TcpExtListenOverflows"], rose["TcpExtTCPReqQFullDrop"]
 	rest := minus(rose["TcpExtListenDrops"], full+requests)
@@ -175,9 +175,9 @@ func (r *reading) addListeners(m *Meter, counters lost.Counters) {
 }
 
 // isLastOfHandshake reports whether a loss has the last packets of handshakes, for which a listener
-// had no room. Before Linux 6.15 the kernel has no reason for them, so hasReason is false, and their
-// cause is a harmless one, except with SYN cookies. These are dropped in cookie_v?_check since 6.8,
-// and before in tcp_v?_do_rcv like others: then some refused packets are not counted.
+// had no room. Before Linux 6.15 the kernel has no reason for them, so hasReason is false, and
+// their cause is a harmless one, except with SYN cookies. These are dropped in cookie_v?_check
+// since 6.8, and before in tcp_v?_do_rcv like others: then some refused packets are not counted.
 func isLastOfHandshake(c Cause, hasReason bool) bool {
 	switch c.Reason {
 	case acceptQueueFull:

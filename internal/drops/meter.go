@@ -228,8 +228,8 @@ func (m *Meter) read() (r *reading, err error) {
 	refused := m.listeners.counters()
 	var came wayCounts
 	if m.way != nil {
-		// Read before the losses: otherwise a packet that comes and is lost between the two readings
-		// would be counted as come, but not as lost, and so as gone elsewhere.
+		// Read before the losses: otherwise a packet that comes and is lost between the two
+		// readings would be counted as come, but not as lost, and so as gone elsewhere.
 		if came, err = m.way.Read(); err != nil {
 			return nil, err
 		}
@@ -251,10 +251,11 @@ func (m *Meter) read() (r *reading, err error) {
 	}
 	r.addListeners(m, refused)
 	r.conntrack = m.conntrack.Rose()
-	r.Conntrack = conntrackOf(r.conntrack)
-	r.Softnet = softnetOf(m.softnet.Rose())
-	// The events are read last: they are subtracted from the counters above, whose packets must all
-	// be among them.
+	r.Conntrack = Conntrack{Drop: r.conntrack["conntrack drop"], InsertFailed: r.conntrack["conntrack insert_failed"]}
+	softnet := m.softnet.Rose()
+	r.Softnet = Softnet{Full: softnet["softnet full"], Squeezed: softnet["softnet squeezed"]}
+	// The events are subtracted from the counters of the stack and the card, and so are read after
+	// these: each failed packet that those have counted is then among the events.
 	if m.card != nil {
 		if r.card, err = m.card.read(); err != nil {
 			return nil, err
@@ -282,9 +283,9 @@ func (m *Meter) untraced() (dropped, passed Tally, err error) {
 }
 
 // dropped returns the packets that the XDP program has dropped, as far as they are counted without
-// tracing the program. In generic mode the stack frees both the packets that the program dropped and
-// those that failed, such as aborted ones; in native mode some drivers count them, together with
-// failures. The failures are subtracted, as the xdp tracepoints report them.
+// tracing the program. In generic mode the stack frees both the packets that the program dropped
+// and those that failed, such as aborted ones; in native mode some drivers count them, together
+// with failures. The failures are subtracted, as the xdp tracepoints report them.
 func (m *Meter) dropped(r *reading) Tally {
 	if r.filtered != nil {
 		return r.filtered.atHook
@@ -302,7 +303,8 @@ func (m *Meter) dropped(r *reading) Tally {
 	return Tally{Packets: minus(r.card.xdpDrops, failures)}
 }
 
-// minus returns a - b, or 0 if b is larger: counters that are read one after the other may disagree.
+// minus returns a - b, or 0 if b is larger: counters that are read one after the other may
+// disagree.
 func minus(a, b uint64) uint64 { return a - min(a, b) }
 
 // Follow checks whether the interface still exists, and traces the program that runs now. Call it

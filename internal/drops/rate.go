@@ -42,6 +42,13 @@ func TotalRate(i meter.Interval[Counts]) meter.Rate {
 	return meter.NewRate(before, now, i.Took)
 }
 
+// addAll adds the packets of all losses.
+func addAll(to, losses map[Loss]Tally) {
+	for l, tally := range losses {
+		addTo(to, l, tally)
+	}
+}
+
 func stageTotals(losses map[Loss]Tally) map[Stage]Tally {
 	totals := make(map[Stage]Tally)
 	for l, tally := range losses {

@@ -21,8 +21,8 @@ import (
 // Retransmits are the segments that TCP sent again, since Open: with the route through the counted
 // interface, or on the whole machine. A segment is counted each time that it is sent again, as the
 // kernel does in TcpRetransSegs, except answers to a connection request (SYN-ACK) and, before Linux
-// 6.17, segments that could not be sent. If the kernel skipped our program, because it already ran on
-// the CPU, that is counted as one segment of Unknown, although it may have been several.
+// 6.17, segments that could not be sent. If the kernel skipped our program, because it already ran
+// on the CPU, that is counted as one segment of Unknown, although it may have been several.
 type Retransmits struct {
 	Segments uint64
 
@@ -109,10 +109,7 @@ func (r *Retransmits) include(former *Retransmits) {
 	r.Segments += former.Segments
 	r.Elsewhere += former.Elsewhere
 	r.Unknown += former.Unknown
-	for l, tally := range former.Lost {
-		tally.Add(r.Lost[l])
-		r.Lost[l] = tally
-	}
+	addAll(r.Lost, former.Lost)
 }
 
 // read reads all counters. m converts causes into losses.

@@ -48,8 +48,8 @@ func lossesOf(s *netlink.XDPDiagStats) socketLosses {
 	return socketLosses{noFrame: empty, unfit: s.RxDropped - empty, noRoom: s.RxFull, badTx: s.TxInvalid}
 }
 
-// since returns how the losses rose. They may fall: sockets that share a fill ring share the counter
-// of the empty ring, so that one's noFrame and unfit change with the packets of the other.
+// since returns how the losses rose. They may fall: sockets that share a fill ring share the
+// counter of the empty ring, so that one's noFrame and unfit change with the packets of the other.
 func (l socketLosses) since(before socketLosses) socketLosses {
 	return socketLosses{minus(l.noFrame, before.noFrame), minus(l.unfit, before.unfit), minus(l.noRoom, before.noRoom), minus(l.badTx, before.badTx)}
 }
@@ -108,8 +108,8 @@ func (s *sockets) update(first bool) {
 	s.last = last
 }
 
-// addSockets adds the losses of sockets by queue, and the failed redirects to sockets that are in no
-// socket's statistics.
+// addSockets adds the losses of sockets by queue, and the failed redirects to sockets that are in
+// no socket's statistics.
 func (r *reading) addSockets(m *Meter, failed map[Loss]uint64) {
 	for q, lost := range m.sockets.read() {
 		l := Loss{Stage: XDP, Where: fmt.Sprintf("queue %d", q.queue)}

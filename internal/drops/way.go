@@ -10,8 +10,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A Way counts the packets that match a filter at each stage of their way from the card to a socket.
-// Counts are cumulative. A buffer of GSO or GRO counts its segments, except in XDP's generic mode.
+// A Way counts the packets that match a filter at each stage of their way from the card to a
+// socket. Counts are cumulative. A buffer of GSO or GRO counts its segments, except in XDP's
+// generic mode.
 type Way struct {
 	Stops []Stop   // Card, XDP if a program runs or ran there, Stack, Socket
 	Notes []string // the counts that are missing, and why
@@ -57,10 +58,7 @@ func (w *Way) include(former *Way) {
 			now.Losses = nil
 			continue
 		}
-		for l, tally := range before.Losses {
-			tally.Add(now.Losses[l])
-			now.Losses[l] = tally
-		}
+		addAll(now.Losses, before.Losses)
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 //go:generate go tool bpf2go -target bpfel -type tally -type point way ../../bpf/way.c
 
 // A wayMeter counts the packets of an interface at two points of their way to a socket: where the
-// interface hands them to the network stack, and where the stack hands them to a socket. Its methods
-// may be called concurrently, except Close.
+// interface hands them to the network stack, and where the stack hands them to a socket. Its
+// methods may be called concurrently, except Close.
 type wayMeter struct {
 	came     *ebpf.Map
 	stack    *attach.Attachment
@@ -36,8 +36,8 @@ type wayCounts struct {
 
 // openWayMeter begins to count the packets that match a filter for Ethernet; nil = all. It attaches
 // a program at tc ingress of the interface, which passes all packets on, and one that sees the
-// packets of all sockets of the machine. If the kernel refuses the second one, that is no error: see
-// noSocket.
+// packets of all sockets of the machine. If the kernel refuses the second one, that is no error:
+// see noSocket.
 func openWayMeter(ifi xdp.Interface, filter *filter.Program) (m *wayMeter, err error) {
 	if ifi, err = xdp.EthernetInterface(ifi.Name); err != nil {
 		return nil, err

@@ -72,12 +72,13 @@ func (w *witness) compare(m *Meter, r *reading, before lost.Counters) (*Remainde
 		}
 	}
 	for _, netns := range []uint32{m.netns, 0} { // 0 = unknown
-		own := stackCounts{Causes: ofNamespace(causes, netns)}
-		of := newReading(own)
-		of.addStack(&Meter{netns: m.netns}, own)
-		add(of.Losses, netns != 0)
-		add(of.Harmless, false)
-		add(of.Duplicates, false)
+		own := stackCounts{Causes: maps.Clone(causes)}
+		maps.DeleteFunc(own.Causes, func(c Cause, _ Tally) bool { return c.Namespace != netns })
+		inNamespace := newReading(own)
+		inNamespace.addStack(&Meter{netns: m.netns}, own)
+		add(inNamespace.Losses, netns != 0)
+		add(inNamespace.Harmless, false)
+		add(inNamespace.Duplicates, false)
 	}
 	for l, packets := range r.listeners {
 		losses[knownLoss{l, true}] += packets
@@ -89,12 +90,6 @@ func (w *witness) compare(m *Meter, r *reading, before lost.Counters) (*Remainde
 	add(outsideStack, false)
 	remainder := compare(before.Since(w.after), now.Since(w.before), losses)
 	return &remainder, nil
-}
-
-func ofNamespace(causes map[Cause]Tally, netns uint32) map[Cause]Tally {
-	causes = maps.Clone(causes)
-	maps.DeleteFunc(causes, func(c Cause, _ Tally) bool { return c.Namespace != netns })
-	return causes
 }
 
 func (w *witness) close() error {

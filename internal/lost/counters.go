@@ -99,8 +99,8 @@ func (f CounterFile) Close() error {
 // parseCounters adds the counters of one of these files. There are four formats:
 //   - pairs of a line of names and a line of values, both after the protocol's name and a colon;
 //   - a line for each counter;
-//   - of conntrack, a line of names that begins with "entries", and a line of hexadecimal values for
-//     each CPU;
+//   - of conntrack, a line of names that begins with "entries", and a line of hexadecimal values
+//     for each CPU;
 //   - of softnet, a line of hexadecimal values for each CPU, of which the second and third count.
 func parseCounters(text string, all Counters) {
 	var names []string // of the values in the following lines; nil = the names are not in a line
@@ -172,8 +172,8 @@ func (c Counters) AddDevices() error {
 	return nil
 }
 
-// Rise returns by how much a counter rose. A counter that fell was reset to zero in between, as some
-// drivers do when they are reconfigured.
+// Rise returns by how much a counter rose. A counter that fell was reset to zero in between, as
+// some drivers do when they are reconfigured.
 func Rise(before, now uint64) uint64 {
 	if now < before {
 		return now

@@ -11,8 +11,8 @@ import (
 const GenericHook = "do_xdp_generic"
 
 // GenericTx is the function in which the kernel drops a packet that it could not send in generic
-// mode. If the compiler has turned its last call into a jump, the kernel reports its caller instead:
-// [GenericHook] for the verdict tx, and another function for a redirect.
+// mode. If the compiler has turned its last call into a jump, the kernel reports its caller
+// instead: [GenericHook] for the verdict tx, and another function for a redirect.
 const GenericTx = "generic_xdp_tx"
 
 // atHook are the functions that free a packet's buffer after an XDP program has dropped the packet,
@@ -35,8 +35,8 @@ const (
 	Sent    Kind = 4 // sent by this host, on its way to a device
 )
 
-// The packets of a harmless cause are reported by the kernel like losses, although no receiver lacks
-// them.
+// The packets of a harmless cause are reported by the kernel like losses, although no receiver
+// lacks them.
 type harmless struct {
 	reason   string
 	function string // "" = any

@@ -14,8 +14,8 @@ type Words struct {
 	Reasons Reasons
 	Symbols *Symbols
 
-	// names are by address. The map is never changed, only replaced by a larger one, because Function
-	// reads it concurrently.
+	// names are by address. The map is never changed, only replaced by a larger one, because
+	// Function reads it concurrently.
 	names atomic.Pointer[map[uint64]string]
 	last  uint64 // the address of the last call of Learn
 }
@@ -33,12 +33,12 @@ func OpenWords(types *btf.Cache) (w *Words, err error) {
 	return w, nil
 }
 
-// longestName is the maximum length in bytes of a function's name: it must fit into the comment of a
-// packet in a file.
+// longestName is the maximum length in bytes of a function's name: it must fit into the comment of
+// a packet in a file.
 const longestName = 128
 
-// Learn looks up the function at an address, unless an earlier call did. Only one goroutine may call
-// it. A call with the same address as the call before costs only a comparison.
+// Learn looks up the function at an address, unless an earlier call did. Only one goroutine may
+// call it. A call with the same address as the call before costs only a comparison.
 func (w *Words) Learn(address uint64) {
 	if address == w.last {
 		return

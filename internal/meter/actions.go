@@ -50,8 +50,8 @@ type ActionsOptions struct {
 
 	// ReasonMap is the map in which the traced program stores the reason of a drop, by which drops
 	// are then counted, too; "" = they are not. See xdp.OpenReasonMap. The error is an
-	// xdp.ErrNoReason if no program runs. If another program replaces the traced one, its map of the
-	// same name is read.
+	// xdp.ErrNoReason if no program runs. If another program replaces the traced one, its map of
+	// the same name is read.
 	ReasonMap string
 }
 
@@ -169,8 +169,8 @@ type ActionCounts struct {
 	// not counted separately.
 	Queues [][]VerdictTallies
 
-	// Reasons are the sums over queues and CPUs. Every packet with the verdict Aborted or Drop is in
-	// one of them.
+	// Reasons are the sums over queues and CPUs. Every packet with the verdict Aborted or Drop is
+	// in one of them.
 	Reasons map[VerdictReason]Tally
 }
 

@@ -7,7 +7,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/attach"
 )
 
-// SetFilter lets the programs of spec that classify packets count only those that a filter takes.
+// SetFilter restricts the programs of spec that classify packets to the packets that match a
+// filter.
 func SetFilter(spec *ebpf.CollectionSpec, program *filter.Program) error {
 	f, err := attach.NewFilter(program, int(protocolsHeadLimitHEAD_BYTES))
 	if err != nil {

@@ -2,7 +2,6 @@ package meter
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -217,20 +216,19 @@ func LookupFlow(m *ebpf.Map, key any) (f Flow, ok bool) {
 	return newFlow(value), true
 }
 
+// newFlow converts a flow, whose addresses and ports are in network byte order. Only little-endian
+// machines are supported.
 func newFlow(f protocolsFlow) Flow {
 	address := func(words [2]uint64) netip.Addr {
-		bytes := *(*[16]byte)(unsafe.Pointer(&words)) // in network byte order, as in the packet
+		bytes := *(*[16]byte)(unsafe.Pointer(&words))
 		if Class(f.Class).Family() == "ipv4" {
 			return netip.AddrFrom4([4]byte(bytes[:4]))
 		}
 		return netip.AddrFrom16(bytes)
 	}
-	port := func(p uint16) uint16 {
-		return binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, p))
-	}
 	return Flow{
 		Class:       Class(f.Class),
-		Source:      netip.AddrPortFrom(address(f.Source), port(f.SourcePort)),
-		Destination: netip.AddrPortFrom(address(f.Destination), port(f.DestinationPort)),
+		Source:      netip.AddrPortFrom(address(f.Source), bits.ReverseBytes16(f.SourcePort)),
+		Destination: netip.AddrPortFrom(address(f.Destination), bits.ReverseBytes16(f.DestinationPort)),
 	}
 }

@@ -72,8 +72,8 @@ type flowSum struct {
 	before, now, error Tally
 }
 
-// sumFlows adds up the entries of all CPUs in a bucket. A flow's error is the sum, over all CPUs, of
-// its entry's Error or, on a CPU where it has no entry, of the bucket's Missed.
+// sumFlows adds up the entries of all CPUs in a bucket. A flow's error is the sum, over all CPUs,
+// of its entry's Error or, on a CPU where it has no entry, of the bucket's Missed.
 func sumFlows(i Interval[FlowCounts], bucket int, sums map[flowKey]flowSum) {
 	var missed Tally
 	for _, buckets := range i.Now.Flows {

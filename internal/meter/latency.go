@@ -37,10 +37,10 @@ func OpenLatency(iface, program string) (*Latency, error) {
 
 func newLatency() (*Latency, error) {
 	spec, err := loadLatency()
-	// The entry's tracer notes the time, and the exit's tracer uses the note. The exit's is attached
-	// first, and does not count before it finds a note. It is also detached first: a packet inside
-	// the program while tracers change skips the exit's tracer, and leaves its note. If the entry's
-	// tracer were detached first, the exit of the next packet would use that note.
+	// The entry's tracer notes the time, and the exit's tracer uses the note. The exit's is
+	// attached first, and does not count before it finds a note. It is also detached first: a
+	// packet inside the program while tracers change skips the exit's tracer, and leaves its note.
+	// If the entry's tracer were detached first, the exit of the next packet would use that note.
 	tracers := []string{latencyProgXdpcapExit, latencyProgXdpcapEntry}
 	return &Latency{counter{spec: spec, tracers: tracers, refused: ErrNotMeasurable}}, err
 }

@@ -36,14 +36,6 @@ type RuntimeCounts struct {
 	Time time.Duration // time in the program, CLOCK_MONOTONIC
 }
 
-func (c RuntimeCounts) plus(o RuntimeCounts) RuntimeCounts {
-	return RuntimeCounts{c.Runs + o.Runs, c.Time + o.Time}
-}
-
-func (c RuntimeCounts) minus(o RuntimeCounts) RuntimeCounts {
-	return RuntimeCounts{c.Runs - o.Runs, c.Time - o.Time}
-}
-
 // Mean returns the mean run time since before; 0 if there was no run.
 func (c RuntimeCounts) Mean(before RuntimeCounts) time.Duration {
 	if c.Runs == before.Runs {
@@ -123,7 +115,7 @@ func (r *Runtime) Read() (RuntimeCounts, error) {
 
 func (r *Runtime) read() (RuntimeCounts, error) {
 	now, err := count(r.prog)
-	return r.sum.plus(now.minus(r.before)), err
+	return RuntimeCounts{r.sum.Runs + now.Runs - r.before.Runs, r.sum.Time + now.Time - r.before.Time}, err
 }
 
 func count(prog *ebpf.Program) (RuntimeCounts, error) {

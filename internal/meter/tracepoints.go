@@ -40,9 +40,9 @@ const (
 type TracepointOptions struct {
 	// Interface restricts the events to one interface in the calling thread's network namespace;
 	// nil = all. Some tracepoints do not name an interface: events of cpumaps count if the
-	// interface's program, at Open or at the last Follow, has the map; events of memory models count
-	// if the model was connected to the interface since Open; failed attachments count if they are
-	// in the same namespace.
+	// interface's program, at Open or at the last Follow, has the map; events of memory models
+	// count if the model was connected to the interface since Open; failed attachments count if
+	// they are in the same namespace.
 	Interface *xdp.Interface
 
 	// Namespace restricts the events to the interfaces of the calling thread's network namespace,

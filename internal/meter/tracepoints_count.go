@@ -35,14 +35,14 @@ type EventCount struct {
 	Drops   uint64 `json:"drops"`   // packets that were lost
 
 	// Generic and Foreign are the Drops of an Exception in generic mode, which the kernel also
-	// reports by skb:kfree_skb. Generic counts the drops of the interface's own program, and Foreign
-	// those of packets that another interface's program has redirected to it.
+	// reports by skb:kfree_skb. Generic counts the drops of the interface's own program, and
+	// Foreign those of packets that another interface's program has redirected to it.
 	Generic uint64 `json:"-"`
 	Foreign uint64 `json:"-"`
 
 	// Sched counts the CPUMapKthread bulks before which the thread slept or let other threads run.
-	// Passed, Dropped and Redirected count the verdicts of the program in the map's entry, if it has
-	// one.
+	// Passed, Dropped and Redirected count the verdicts of the program in the map's entry, if it
+	// has one.
 	Sched      uint64 `json:"sched,omitempty"`
 	Passed     uint64 `json:"passed,omitempty"`
 	Dropped    uint64 `json:"dropped,omitempty"`

@@ -12,8 +12,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// connections bounds the file descriptors that HTTP uses. If there are too many, or too many of one
-// peer, it closes the least recently active one of these: a scrape takes milliseconds.
+// connections limits the number of open connections. If there are too many, or too many of one
+// peer, it closes the least recently active one of these, which is rarely in use: a scrape takes
+// milliseconds.
 type connections struct {
 	users *machine.PeerFinder // nil = unknown
 	mu    sync.Mutex
@@ -22,38 +23,37 @@ type connections struct {
 
 type connection struct {
 	net.Conn
-	from string // the peer's name
+	peer string // its name: see machine.PeerFinder
 }
 
-// The maximum number of connections, and of those from one peer, so that one client does not keep
-// others from scraping.
+// The maximum number of connections, and of connections of one peer, so that one client does not
+// keep others from scraping.
 const maxConnections, maxConnectionsOfOne = 16, 4
 
 // update records a change of a connection's state, for http.Server.ConnState.
 func (c *connections) update(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	one := connection{Conn: conn}
-	if at := slices.IndexFunc(c.all, func(other connection) bool { return other.Conn == conn }); at >= 0 {
-		one = c.all[at]
-		c.all = slices.Delete(c.all, at, at+1)
+	changed := connection{Conn: conn}
+	if i := slices.IndexFunc(c.all, func(other connection) bool { return other.Conn == conn }); i >= 0 {
+		changed = c.all[i]
+		c.all = slices.Delete(c.all, i, i+1)
 	} else if state == http.StateNew {
-		one.from = c.users.Name(conn)
+		changed.peer = c.users.Name(conn)
 	}
 	if state == http.StateClosed || state == http.StateHijacked {
 		return
 	}
-	c.all = append(c.all, one)
-	isOwn := func(other connection) bool { return other.from == one.from }
-	own := 0
-	for _, other := range c.all {
-		if isOwn(other) {
-			own++
+	c.all = append(c.all, changed)
+	var ofPeer []int // indices of its connections
+	for i, other := range c.all {
+		if other.peer == changed.peer {
+			ofPeer = append(ofPeer, i)
 		}
 	}
 	switch {
-	case own > maxConnectionsOfOne:
-		c.close(slices.IndexFunc(c.all, isOwn))
+	case len(ofPeer) > maxConnectionsOfOne:
+		c.close(ofPeer[0])
 	case len(c.all) > maxConnections:
 		c.close(0)
 	}

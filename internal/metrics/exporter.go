@@ -16,8 +16,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// An Exporter serves the metrics of a command over HTTP, and a page about them. Serve and Close may
-// be called on a nil Exporter, which serves no metrics.
+// An Exporter serves the metrics of a command over HTTP, and a page that shows them. A nil Exporter
+// serves none; its methods Serve and Close do nothing.
 type Exporter struct {
 	listener net.Listener
 	clients  connections
@@ -38,7 +38,7 @@ func Listen(address string) (*Exporter, error) {
 		return nil, fmt.Errorf("%w; give the address of this machine and a port that is free, like 127.0.0.1:9432", err)
 	}
 	e := &Exporter{listener: l}
-	e.clients.users, _ = machine.NewPeerFinder(l) // if the kernel does not report users, addresses are peers
+	e.clients.users, _ = machine.NewPeerFinder(l) // nil if the kernel does not report users: peers are then addresses
 	return e, nil
 }
 

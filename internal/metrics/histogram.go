@@ -10,8 +10,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
-// The classic buckets of exported histograms are powers of two from 32 ns to 17 ms. They are few,
-// because each bucket of each verdict is a series that Prometheus has to store.
+// The bounds of the classic buckets of exported histograms are powers of two, from 2^5 ns (32 ns)
+// to 2^24 ns (17 ms). They are few, because each bucket of each verdict is a series in Prometheus.
 const firstBucketBits, lastBucketBits = 5, 24
 
 // nativeSchema is the schema of the native buckets: the bound of each is 2^(1/8) times that of the
@@ -52,8 +52,8 @@ func newHistogram(d *prometheus.Desc, h *meter.Histogram, labels []string) (prom
 	if err != nil {
 		return nil, err
 	}
-	// Without a threshold Prometheus would treat a histogram without runs as a classic one, and
-	// with it all histograms of the same name.
+	// Prometheus recognizes a native histogram without runs only by its threshold. Otherwise it
+	// would treat all histograms of the same name as classic ones.
 	zero, fine := nativeBuckets(h)
 	native, err := prometheus.NewConstNativeHistogram(d, h.Count, h.Sum.Seconds(), fine, nil, zero, nativeSchema,
 		prometheus.DefNativeHistogramZeroThreshold, time.Time{}, labels...)

@@ -30,21 +30,20 @@ func (s *Set[S]) Sum(name, help string, value func(snapshot S) float64) {
 	s.Count(name, help, nil, func(snapshot S, send SendValue) { send(value(snapshot)) })
 }
 
-// Tallies adds the counters xdpcap_NAME_packets_total and xdpcap_NAME_bytes_total, of which name is
-// the first. each describes the values that calls send for: "by protocol".
+// Tallies adds a counter of packets, xdpcap_NAME_packets_total, and one of their bytes,
+// xdpcap_NAME_bytes_total. name is that of the first. each completes the help text: "by protocol".
 func (s *Set[S]) Tallies(name, each string, labels []string, values func(snapshot S, send func(meter.Tally, ...string))) {
-	part := func(of func(meter.Tally) uint64) func(S, SendValue) {
-		return func(snapshot S, send SendValue) {
-			values(snapshot, func(t meter.Tally, labels ...string) { send(float64(of(t)), labels...) })
-		}
-	}
-	s.Count(name, "Packets "+each+".", labels, part(func(t meter.Tally) uint64 { return t.Packets }))
-	s.Count(strings.Replace(name, "_packets_", "_bytes_", 1), "Bytes of packets "+each+".", labels, part(func(t meter.Tally) uint64 { return t.Bytes }))
+	s.Count(name, "Packets "+each+".", labels, func(snapshot S, send SendValue) {
+		values(snapshot, func(t meter.Tally, labels ...string) { send(float64(t.Packets), labels...) })
+	})
+	s.Count(strings.Replace(name, "_packets_", "_bytes_", 1), "Bytes of packets "+each+".", labels, func(snapshot S, send SendValue) {
+		values(snapshot, func(t meter.Tally, labels ...string) { send(float64(t.Bytes), labels...) })
+	})
 }
 
-// A Metric is one name, and a function that reads its values from a snapshot: Values for a counter
-// or, with Gauge, a gauge, and Times for a histogram of seconds. The function calls send once for
-// every existing combination of labels, with the values of the labels in the order of Labels.
+// A Metric has a name, and a function that reads its values from a snapshot: Values for a counter
+// or, with Gauge, a gauge; Times for a histogram of seconds. The function calls send once for each
+// existing combination of label values, which it passes in the order of Labels.
 type Metric[S any] struct {
 	Name, Help string
 	Labels     []string
@@ -164,8 +163,8 @@ func (c *Collector[S]) recent() (S, error) {
 	return c.snapshot, c.err
 }
 
-// labelValue makes a label of a text that may not be UTF-8, which Prometheus refuses: the name of
-// an interface can have any bytes. Two different texts never result in the same label.
+// labelValue escapes a text as the value of a label: Prometheus accepts only UTF-8, and the name of
+// an interface can have any bytes. Two different texts never result in the same value.
 func labelValue(s string) string { return escape.Text(strings.ReplaceAll(s, `\`, `\\`)) }
 
 func labelValues(values []string) []string {

@@ -18,24 +18,25 @@ import (
 	"github.com/xdpcap/xdpcap/internal/report"
 )
 
-// A livePage shows the metrics to people, as they are now, with rates since the look before.
+// A livePage shows the current metrics to people, with rates since an earlier request.
 type livePage struct {
 	gatherer prometheus.Gatherer
 
-	mu           sync.Mutex
-	before, last reading
+	mu     sync.Mutex // guards the fields below
+	last   reading    // replaced by the first request after minInterval
+	before reading    // the one before, from which the rates are; zero = no rates yet
 }
 
-// A reading has all metrics at a time.
+// A reading has the values of all counters at one time.
 type reading struct {
 	at     time.Time
-	values map[string]float64 // by name and labels; of counters
+	values map[string]float64 // by name and labels
 }
 
-// minLook is how old a reading must be for rates since then.
-const minLook = 500 * time.Millisecond
+// minInterval is the shortest time for which rates are computed.
+const minInterval = 500 * time.Millisecond
 
-// ServeHTTP answers with the page. Nothing in it comes from the request.
+// ServeHTTP answers with the page. It does not depend on the request.
 func (l *livePage) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	families, err := l.gatherer.Gather()
 	if err != nil && len(families) == 0 {
@@ -56,18 +57,19 @@ func (l *livePage) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Write(text.Bytes())
 }
 
-// A view is the metrics of one look, with the look that rates are from.
+// A view makes the page of one request.
 type view struct {
+	page     *report.Page
 	families map[string]*family
-	names    []string // not shown yet, in alphabetical order
-	before   reading
-	took     time.Duration
+	names    []string      // of families that are in no section yet, in alphabetical order
+	before   reading       // the earlier reading, from which the rates are
+	took     time.Duration // since before
 }
 
 // A family has the metrics of one name.
 type family struct {
 	name, help string
-	labels     []string // the names, the interface first
+	labels     []string // names, the interface first
 	series     []series
 }
 
@@ -79,49 +81,40 @@ type series struct {
 	histogram *dto.Histogram
 }
 
-// page makes the page of one look.
+// page makes the page of one request.
 func (l *livePage) page(all []*dto.MetricFamily, now time.Time) *report.Page {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.last.at.IsZero() && now.Sub(l.last.at) >= minLook {
+	isDue := now.Sub(l.last.at) >= minInterval
+	if isDue {
 		l.before = l.last
 	}
-	v := view{families: make(map[string]*family), before: l.before, took: now.Sub(l.before.at)}
+	v := view{page: &report.Page{Title: "xdpcap", Live: true}, families: make(map[string]*family), before: l.before, took: now.Sub(l.before.at)}
 	current := reading{now, make(map[string]float64)}
 	for _, f := range all {
 		v.add(f, current.values)
 	}
-	if l.last.at.IsZero() || now.Sub(l.last.at) >= minLook {
+	if isDue {
 		l.last = current
 	}
-	p := &report.Page{Title: "xdpcap", Live: true, Lead: []string{v.since(now)}}
 	if host, err := os.Hostname(); err == nil {
-		p.Title = "xdpcap on " + host
+		v.page.Title = "xdpcap on " + host
 	}
-	v.account(p)
-	v.packets(p)
-	v.histograms(p)
-	v.others(p)
-	return p
+	v.page.Lead = []string{v.lead(now)}
+	v.addAccount()
+	v.addPackets()
+	v.addHistograms()
+	v.addOthers()
+	return v.page
 }
 
-// add adds the metrics of a name, and their values for later rates.
+// add adds the family of a name. It stores the values of counters for later rates.
 func (v *view) add(all *dto.MetricFamily, values map[string]float64) {
 	f := &family{name: all.GetName(), help: strings.TrimSuffix(all.GetHelp(), ".")}
 	for _, m := range all.Metric {
 		s := series{histogram: m.Histogram, value: cmp.Or(m.GetCounter().GetValue(), m.GetGauge().GetValue())}
-		pairs := slices.Clone(m.Label)
-		slices.SortStableFunc(pairs, func(a, b *dto.LabelPair) int {
-			first := func(p *dto.LabelPair) int {
-				if p.GetName() == "interface" {
-					return 0
-				}
-				return 1
-			}
-			return first(a) - first(b)
-		})
 		f.labels = nil
-		for _, p := range pairs {
+		for _, p := range interfaceFirst(m.Label) {
 			f.labels, s.labels = append(f.labels, p.GetName()), append(s.labels, p.GetValue())
 		}
 		if key := fmt.Sprintf("%s%q", f.name, s.labels); m.Counter != nil {
@@ -140,7 +133,16 @@ func (v *view) add(all *dto.MetricFamily, values map[string]float64) {
 	v.families[f.name], v.names = f, append(v.names, f.name)
 }
 
-// omit leaves out a label that no series has.
+// interfaceFirst returns the labels in their order, but the interface as the first.
+func interfaceFirst(labels []*dto.LabelPair) []*dto.LabelPair {
+	i := slices.IndexFunc(labels, func(p *dto.LabelPair) bool { return p.GetName() == "interface" })
+	if i < 0 {
+		return labels
+	}
+	return slices.Concat(labels[i:i+1], labels[:i], labels[i+1:])
+}
+
+// omit removes a label that no series has.
 func (f *family) omit(label int) {
 	f.labels = slices.Delete(f.labels, label, label+1)
 	for i := range f.series {
@@ -148,16 +150,16 @@ func (f *family) omit(label int) {
 	}
 }
 
-// take returns a family, which is then not shown again; nil = there is none.
-func (v *view) take(name string) *family {
+// pop returns a family for a section, so that no other section shows it; nil = there is none.
+func (v *view) pop(name string) *family {
 	v.names = slices.DeleteFunc(v.names, func(n string) bool { return n == name })
 	return v.families[name]
 }
 
-// since says when the numbers are from.
-func (v *view) since(now time.Time) string {
+// lead returns the time of the numbers, and the interval of the rates.
+func (v *view) lead(now time.Time) string {
 	text := "At " + now.Format("2006-01-02 15:04:05 MST")
-	if f := v.take("xdpcap_capture_start_time_seconds"); f != nil && len(f.series) > 0 {
+	if f := v.pop("xdpcap_capture_start_time_seconds"); f != nil && len(f.series) > 0 {
 		began := time.Unix(0, int64(f.series[0].value*1e9))
 		text += fmt.Sprintf(", %v after the beginning", now.Sub(began).Round(time.Second))
 	}
@@ -167,7 +169,7 @@ func (v *view) since(now time.Time) string {
 	return text + ". The same numbers for Prometheus are at /metrics."
 }
 
-// totals are the sums of a family's values and rates.
+// totals returns the sums of a family's values and rates.
 func (f *family) totals() (value, rate float64) {
 	if f == nil {
 		return 0, 0

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,11 +13,11 @@ import (
 	"github.com/xdpcap/xdpcap/internal/report"
 )
 
-// outcomes are the numbers of an account in the order of its equation, and then those that are a
-// part of one of them, or of none.
+// outcomes are the outcomes of packets in an account. The terms are those whose sum is seen; each
+// of the others is a part of a term, or was not seen.
 var outcomes = []struct {
-	name, title string
-	bad, summed bool
+	name, title    string
+	isLoss, isTerm bool
 }{
 	{"filtered_out", "Filtered out", false, true},
 	{"not_sampled", "Not sampled", false, true},
@@ -29,71 +30,74 @@ var outcomes = []struct {
 	{"passed_by", "Passed by, at least", true, false},
 }
 
-// account shows the account of a capture by source; a counter has none.
-func (v *view) account(p *report.Page) {
-	seen := v.take("xdpcap_seen_packets_total")
+// addAccount adds the account of a capture by source. The metrics of a counter have none.
+func (v *view) addAccount() {
+	seen := v.pop("xdpcap_seen_packets_total")
 	if seen == nil {
 		return
 	}
 	total, rate := seen.totals()
-	p.Facts = append(p.Facts, report.Fact{Name: "seen", Value: whole(total)}, report.Fact{Name: "seen per second", Value: report.Rate(rate)})
-	f := report.Figure{Caption: "The account by source, in packets", Columns: append(report.Texts(titles(seen.labels)...), report.Numbers("Seen", "Seen/s")...)}
+	v.addFact("seen", whole(total), false)
+	v.addFact("seen per second", report.Rate(rate), false)
+	table := seen.table("The account by source, in packets", "Seen", "Seen/s")
 	for _, s := range seen.series {
-		f.Rows = append(f.Rows, report.Row{Cells: append(slices.Clone(s.labels), whole(s.value), report.Rate(s.rate))})
+		table.Rows = append(table.Rows, report.Row{Cells: s.cells(whole(s.value), report.Rate(s.rate))})
 	}
 	chart := report.Chart{Title: "Packets by their outcome, of all sources"}
-	equation, known := whole(total)+" seen", 0.0
+	var terms []string
+	pending := total
 	for _, o := range outcomes {
-		of := v.take("xdpcap_" + o.name + "_packets_total")
-		if of == nil {
+		f := v.pop("xdpcap_" + o.name + "_packets_total")
+		if f == nil {
 			continue
 		}
-		f.Columns = append(f.Columns, report.Numbers(o.title)...)
-		for i, s := range of.series {
-			if i < len(f.Rows) {
-				f.Rows[i].Cells = append(f.Rows[i].Cells, whole(s.value))
-				f.Rows[i].Bad = f.Rows[i].Bad || o.bad && s.value > 0
-			}
+		table.Columns = append(table.Columns, report.Numbers(o.title)...)
+		for i, s := range f.series[:min(len(f.series), len(table.Rows))] {
+			row := &table.Rows[i]
+			row.Cells = append(row.Cells, whole(s.value))
+			row.Bad = row.Bad || o.isLoss && s.value > 0
 		}
-		sum, _ := of.totals()
-		bad := o.bad && sum > 0
-		if o.summed {
-			sign := " + "
-			if known == 0 && !strings.Contains(equation, "=") {
-				sign = " = "
-			}
-			equation, known = equation+sign+whole(sum)+" "+strings.ToLower(o.title), known+sum
+		sum, _ := f.totals()
+		bad := o.isLoss && sum > 0
+		if o.isTerm {
+			terms = append(terms, whole(sum)+" "+strings.ToLower(o.title))
+			pending -= sum
 			chart.Marks = append(chart.Marks, report.NewMark(o.title, count(sum), bad))
 		}
 		if o.name == "lost" || o.name == "captured" || bad {
-			p.Facts = append(p.Facts, report.Fact{Name: strings.ToLower(o.title), Value: whole(sum), Bad: bad})
+			v.addFact(strings.ToLower(o.title), whole(sum), bad)
 		}
 	}
-	if pending := total - known; pending > 0 {
-		equation += " + " + whole(pending) + " on their way to the output"
+	if pending > 0 {
+		terms = append(terms, whole(pending)+" on their way to the output")
 	}
-	if b := v.take("xdpcap_captured_bytes_total"); b != nil {
-		sum, rate := b.totals()
-		p.Facts = append(p.Facts, report.Fact{Name: "captured bytes", Value: whole(sum)}, report.Fact{Name: "captured bit/s", Value: report.Rate(8 * rate)})
+	if f := v.pop("xdpcap_captured_bytes_total"); f != nil {
+		bytes, rate := f.totals()
+		v.addFact("captured bytes", whole(bytes), false)
+		v.addFact("captured bit/s", report.Rate(8*rate), false)
 	}
-	f.Charts = []report.Chart{chart}
-	p.Sections = append(p.Sections, report.Section{Title: "Account", Text: []string{equation}, Figures: []report.Figure{f}})
+	table.Charts = []report.Chart{chart}
+	equation := whole(total) + " seen = " + strings.Join(terms, " + ")
+	v.addSection(report.Section{Title: "Account", Text: []string{equation}}, table)
 }
 
-// maxRows is how many rows a table has at most: /metrics has all.
+// maxRows is the maximum number of rows of a table: /metrics has all.
 const maxRows = 50
 
-// packets shows each family that counts packets, with its bytes if it has them.
-func (v *view) packets(p *report.Page) {
+// maxMarks is the maximum number of a chart's marks.
+const maxMarks = 12
+
+// addPackets adds each family that counts packets, with its bytes if it has them.
+func (v *view) addPackets() {
 	for _, name := range slices.Clone(v.names) {
 		stem, ok := strings.CutSuffix(name, "_packets_total")
 		if !ok {
 			continue
 		}
-		f, bytes := v.take(name), v.take(stem+"_bytes_total")
-		figure := report.Figure{Caption: f.help, Columns: append(report.Texts(titles(f.labels)...), report.Numbers("Packets", "Packets/s")...)}
+		f, bytes := v.pop(name), v.pop(stem+"_bytes_total")
+		table := f.table(f.help, "Packets", "Packets/s")
 		if bytes != nil {
-			figure.Columns = append(figure.Columns, report.Numbers("Bytes", "Bit/s")...)
+			table.Columns = append(table.Columns, report.Numbers("Bytes", "Bit/s")...)
 		}
 		type line struct {
 			report.Row
@@ -101,17 +105,17 @@ func (v *view) packets(p *report.Page) {
 		}
 		var lines []line
 		for i, s := range f.series {
-			cells := append(slices.Clone(s.labels), whole(s.value), report.Rate(s.rate))
+			cells := s.cells(whole(s.value), report.Rate(s.rate))
 			if bytes != nil && i < len(bytes.series) {
 				cells = append(cells, whole(bytes.series[i].value), report.Rate(8*bytes.series[i].rate))
 			}
 			bad := s.value > 0 && (isLoss(name) || slices.Contains(s.labels, "drop") || slices.Contains(s.labels, "aborted"))
 			lines = append(lines, line{report.Row{Cells: cells, Bad: bad}, report.NewMark(joined(s.labels), count(s.value), bad)})
 		}
-		slices.SortStableFunc(lines, func(a, b line) int { return int(min(max(b.Value-a.Value, -1), 1)) })
+		slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(b.Value, a.Value) })
 		chart := report.Chart{Title: "Packets"}
 		for i, l := range lines[:min(len(lines), maxRows)] {
-			if figure.Rows = append(figure.Rows, l.Row); i < 12 && l.Value > 0 {
+			if table.Rows = append(table.Rows, l.Row); i < maxMarks && l.Value > 0 {
 				chart.Marks = append(chart.Marks, l.Mark)
 			}
 		}
@@ -120,59 +124,88 @@ func (v *view) packets(p *report.Page) {
 			section.Text = []string{fmt.Sprintf("The %d largest; %d more are at /metrics.", maxRows, more)}
 		}
 		if chart.Marks != nil {
-			figure.Charts = []report.Chart{chart}
+			table.Charts = []report.Chart{chart}
 		}
-		if section.Figures = []report.Figure{figure}; len(p.Facts) == 0 {
+		if len(v.page.Facts) == 0 {
 			sum, rate := f.totals()
-			p.Facts = append(p.Facts, report.Fact{Name: "packets", Value: whole(sum), Bad: sum > 0 && isLoss(name)}, report.Fact{Name: "packets/s", Value: report.Rate(rate)})
+			v.addFact("packets", whole(sum), sum > 0 && isLoss(name))
+			v.addFact("packets/s", report.Rate(rate), false)
 		}
-		p.Sections = append(p.Sections, section)
+		v.addSection(section, table)
 	}
 }
 
-// isLoss reports whether a metric counts what got lost.
-func isLoss(name string) bool {
-	return slices.ContainsFunc([]string{"lost", "drops", "not_taken", "missed", "refused", "evict"}, func(word string) bool { return strings.Contains(name, word) })
-}
-
-// histograms shows run times.
-func (v *view) histograms(p *report.Page) {
+// addHistograms adds each family of run times.
+func (v *view) addHistograms() {
 	for _, name := range slices.Clone(v.names) {
 		f := v.families[name]
 		if len(f.series) == 0 || f.series[0].histogram == nil {
 			continue
 		}
-		v.take(name)
-		figure := report.Figure{Caption: f.help, Columns: append(report.Texts(titles(f.labels)...), report.Numbers("Runs", "Mean", "Median, at most", "99 %, at most")...)}
+		v.pop(name)
+		table := f.table(f.help, "Runs", "Mean", "Median, at most", "99 %, at most")
 		chart := report.Chart{Title: "Runs by their time, all together", Columns: true}
-		for i, s := range f.series {
-			h := s.histogram
-			mean := time.Duration(0)
-			if n := h.GetSampleCount(); n > 0 {
-				mean = time.Duration(h.GetSampleSum() / float64(n) * 1e9)
-			}
-			figure.Rows = append(figure.Rows, report.Row{Cells: append(slices.Clone(s.labels), whole(float64(h.GetSampleCount())), mean.String(), quantile(h, 0.5), quantile(h, 0.99))})
+		for _, b := range f.series[0].histogram.Bucket {
+			chart.Marks = append(chart.Marks, report.Mark{Label: "up to " + bound(b)})
+		}
+		for _, s := range f.series {
+			runs := s.histogram.GetSampleCount()
+			mean := time.Duration(s.histogram.GetSampleSum() / float64(max(runs, 1)) * 1e9)
+			table.Rows = append(table.Rows, report.Row{Cells: s.cells(whole(float64(runs)), mean.String(), quantile(s.histogram, 0.5), quantile(s.histogram, 0.99))})
 			below := uint64(0)
-			for j, b := range h.Bucket {
-				if i == 0 {
-					chart.Marks = append(chart.Marks, report.Mark{Label: "up to " + bound(b)})
-				}
-				if j < len(chart.Marks) {
-					chart.Marks[j].Value += float64(b.GetCumulativeCount() - below)
-					chart.Marks[j].Text = whole(chart.Marks[j].Value)
-				}
+			for i, b := range s.histogram.Bucket[:min(len(s.histogram.Bucket), len(chart.Marks))] {
+				mark := &chart.Marks[i]
+				mark.Value += float64(b.GetCumulativeCount() - below)
+				mark.Text = whole(mark.Value)
 				below = b.GetCumulativeCount()
 			}
 		}
-		figure.Charts = []report.Chart{chart}
-		p.Sections = append(p.Sections, report.Section{Title: f.help, Figures: []report.Figure{figure}})
+		table.Charts = []report.Chart{chart}
+		v.addSection(report.Section{Title: f.help}, table)
 	}
 }
 
-// bound is the end of a bucket, which Prometheus includes.
+// addOthers adds the families that no other section shows.
+func (v *view) addOthers() {
+	table := report.Figure{Caption: "Other numbers", Columns: append(report.Texts("Number", "Of"), report.Numbers("Value", "per second")...)}
+	for _, name := range v.names {
+		f := v.families[name]
+		for _, s := range f.series[:min(len(f.series), maxRows-len(table.Rows))] {
+			cells := []string{f.help, joined(s.labels), number(s.value), report.Rate(s.rate)}
+			table.Rows = append(table.Rows, report.Row{Cells: cells, Bad: isLoss(name) && s.value > 0})
+		}
+	}
+	if table.Rows != nil {
+		v.addSection(report.Section{Title: "Other numbers"}, table)
+	}
+}
+
+func (v *view) addFact(name, value string, bad bool) {
+	v.page.Facts = append(v.page.Facts, report.Fact{Name: name, Value: value, Bad: bad})
+}
+
+func (v *view) addSection(s report.Section, table report.Figure) {
+	s.Figures = []report.Figure{table}
+	v.page.Sections = append(v.page.Sections, s)
+}
+
+// table returns an empty table of a family: a column for each label, and columns of numbers.
+func (f *family) table(caption string, numbers ...string) report.Figure {
+	return report.Figure{Caption: caption, Columns: append(report.Texts(titles(f.labels)...), report.Numbers(numbers...)...)}
+}
+
+// cells returns a row of a table of the family: the labels, and numbers.
+func (s *series) cells(numbers ...string) []string { return append(slices.Clone(s.labels), numbers...) }
+
+// isLoss reports whether a metric counts losses, by its name.
+func isLoss(name string) bool {
+	return slices.ContainsFunc([]string{"lost", "drops", "not_taken", "missed", "refused", "evict"}, func(word string) bool { return strings.Contains(name, word) })
+}
+
+// bound returns the largest time in a bucket.
 func bound(b *dto.Bucket) string { return time.Duration(b.GetUpperBound()*1e9 + 0.5).String() }
 
-// quantile is the bound below which a share of the runs are.
+// quantile returns the bound that a share q (0 to 1) of the runs does not exceed.
 func quantile(h *dto.Histogram, q float64) string {
 	if h.GetSampleCount() == 0 {
 		return "-"
@@ -185,28 +218,12 @@ func quantile(h *dto.Histogram, q float64) string {
 	return "longer"
 }
 
-// others shows what is left.
-func (v *view) others(p *report.Page) {
-	f := report.Figure{Caption: "Other numbers", Columns: append(report.Texts("Number", "Of"), report.Numbers("Value", "per second")...)}
-	for _, name := range v.names {
-		of := v.families[name]
-		for _, s := range of.series {
-			if len(f.Rows) < maxRows {
-				f.Rows = append(f.Rows, report.Row{Cells: []string{of.help, joined(s.labels), number(s.value), report.Rate(s.rate)}, Bad: isLoss(name) && s.value > 0})
-			}
-		}
-	}
-	if f.Rows != nil {
-		p.Sections = append(p.Sections, report.Section{Title: "Other numbers", Figures: []report.Figure{f}})
-	}
-}
-
-// joined are the values of labels in one text.
+// joined returns the values of labels as one text.
 func joined(labels []string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(labels), func(l string) bool { return l == "" }), " ")
 }
 
-// titles are those of columns with labels: "program_id" is Program id.
+// titles returns the titles of columns for labels: "Program id" for program_id.
 func titles(labels []string) (all []string) {
 	for _, l := range labels {
 		all = append(all, strings.ToUpper(l[:1])+strings.ReplaceAll(l[1:], "_", " "))
@@ -214,7 +231,7 @@ func titles(labels []string) (all []string) {
 	return all
 }
 
-// count is the number that a counter has.
+// count converts the value of a counter.
 func count(x float64) uint64 { return uint64(max(x, 0)) }
 
 func whole(x float64) string { return report.Grouped(count(x)) }

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -31,33 +32,29 @@ func (r Recipe) setConstants(spec *ebpf.CollectionSpec) error {
 	return nil
 }
 
-// assigned takes NAME=VALUE apart, and returns the object with that name. kind is what it is.
-func assigned[T any](given, kind, value string, all map[string]*T) (of *T, name, text string, err error) {
+// assigned splits NAME=TEXT, and returns the object with that name. kind and value are words for
+// errors: the kind of object, and the meaning of TEXT.
+func assigned[T any](given, kind, value string, all map[string]*T) (object *T, name, text string, err error) {
 	name, text, ok := strings.Cut(given, "=")
-	switch of = all[name]; {
+	switch object = all[name]; {
 	case !ok:
 		return nil, "", "", fmt.Errorf("%s: must be NAME=%s", given, value)
-	case of == nil:
+	case object == nil:
 		return nil, "", "", fmt.Errorf("%s: the program has no %s %s, but %s", given, kind, name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
-	return of, name, text, nil
+	return object, name, text, nil
 }
 
-// number returns a number's bytes in the CPU's order.
+// number returns the bytes of a number, "true" or "false" in the CPU's order.
 func number(text string, size int) ([]byte, error) {
-	switch text {
-	case "true":
-		text = "1"
-	case "false":
-		text = "0"
-	}
+	text = cmp.Or(map[string]string{"true": "1", "false": "0"}[text], text)
 	if size > 8 {
 		return nil, fmt.Errorf("the variable has %d bytes, and only numbers of up to 8 can be set", size)
 	}
 	n, err := strconv.ParseUint(text, 0, size*8)
 	if err != nil {
-		signed, failed := strconv.ParseInt(text, 0, size*8)
-		if failed != nil {
+		signed, err := strconv.ParseInt(text, 0, size*8)
+		if err != nil {
 			return nil, fmt.Errorf("%q is no number of %d bytes", text, size)
 		}
 		n = uint64(signed)

@@ -16,37 +16,35 @@ type hardware struct {
 // A work is the difference between two readings.
 type work struct {
 	cycles, instructions uint64
-	known                bool
+	known                bool // the CPU has both counters, and both ran
 }
 
 // A reading holds both counters, cumulative.
 type reading struct {
 	cycles, instructions counter
-	known                bool
+	known                bool // the CPU has both counters
 }
 
 // A counter is the kernel's record of one counter. If there are more counters than the CPU can run
-// at once, the kernel lets them take turns.
+// at once, the kernel runs them alternately.
 type counter struct {
 	Value            uint64
 	Enabled, Running uint64 // ns that it was enabled, and that it really ran
 }
 
-// since returns the work since an earlier reading. A counter that took turns is scaled to the whole
-// time. The result is not known if a counter did not run at all.
+// since returns the work since an earlier reading.
 func (r reading) since(before reading) work {
-	cycles, ok := r.cycles.since(before.cycles)
-	instructions, ok2 := r.instructions.since(before.instructions)
-	return work{cycles, instructions, r.known && before.known && ok && ok2}
+	cycles, cyclesRan := r.cycles.since(before.cycles)
+	instructions, instructionsRan := r.instructions.since(before.instructions)
+	return work{cycles, instructions, r.known && before.known && cyclesRan && instructionsRan}
 }
 
-func (c counter) since(before counter) (uint64, bool) {
+// since returns the rise since an earlier reading, scaled to the whole time if the counter ran only
+// for a part of it. ran is false if it did not run.
+func (c counter) since(before counter) (rise uint64, ran bool) {
 	value, enabled, running := c.Value-before.Value, c.Enabled-before.Enabled, c.Running-before.Running
-	if running == 0 {
-		return 0, false
-	}
-	if running == enabled {
-		return value, true
+	if running == enabled || running == 0 {
+		return value, running > 0
 	}
 	return uint64(float64(value) * float64(enabled) / float64(running)), true
 }
@@ -74,9 +72,9 @@ func (h hardware) read() reading {
 	if h.cycles == 0 || h.instructions == 0 {
 		return reading{}
 	}
-	cycles, ok := readCounter(h.cycles)
-	instructions, ok2 := readCounter(h.instructions)
-	return reading{cycles, instructions, ok && ok2}
+	cycles, hasCycles := readCounter(h.cycles)
+	instructions, hasInstructions := readCounter(h.instructions)
+	return reading{cycles, instructions, hasCycles && hasInstructions}
 }
 
 func readCounter(fd int) (c counter, ok bool) {

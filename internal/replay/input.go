@@ -25,7 +25,7 @@ const (
 // Options are the programs to run, and the object of the comparison.
 type Options struct {
 	Program *Program
-	Against *Program // Program is compared with it, and it also runs on each packet; nil = with the capture
+	Against *Program // also runs on each packet, for the comparison; nil = Program is compared with the capture
 	Ingress int      // index of the interface from which packets seem to come; 0 = loopback
 	Expect  *Expectations
 
@@ -41,11 +41,11 @@ type Input struct {
 	options Options
 	program *runner
 	against *runner // nil without Options.Against
-	tally   *tally
+	result  *resultBuilder
 
 	description capture.Description
 	sources     *capture.SourceList
-	entered     map[uint64]outcome // of Program, by packet id: packets at an Entry whose Exit was not read yet
+	entered     map[uint64]outcome // of Program, by packet id, for packets whose Exit was not read yet
 	packets     []packet           // memory for the packets of one Read, reused by the next
 	other       []byte             // memory for a packet as Against leaves it
 }
@@ -59,13 +59,14 @@ type packet struct {
 // seed is for the hashes in outcomes.
 var seed = maphash.MakeSeed()
 
-// mostEntered bounds how many packets may be between an entry and an exit, on all CPUs together.
-const mostEntered = 1 << 14
+// maxEntered is the maximum number of packets in Input.entered; when it is reached, the map is
+// cleared, because their exits are missing in the capture.
+const maxEntered = 1 << 14
 
 // NewInput wraps an input of capture files.
 func NewInput(from capture.Input, o Options) *Input {
 	in := &Input{
-		Input: from, options: o, program: newRunner(o.Program, o.Ingress), tally: newTally(&o),
+		Input: from, options: o, program: newRunner(o.Program, o.Ingress), result: newResultBuilder(&o),
 		entered: make(map[uint64]outcome), other: make([]byte, maxPacket+headroom),
 	}
 	if o.Against != nil {
@@ -90,6 +91,7 @@ func (in *Input) describe() {
 	in.description = d
 }
 
+// exits returns sources that are the program's exits, on the interfaces of the given ones.
 func (in *Input) exits(sources []capture.Source) []capture.Source {
 	all := make([]capture.Source, len(sources))
 	for i, s := range sources {
@@ -125,9 +127,9 @@ func (in *Input) Read(packets []capture.Packet, idle func()) (n int, err error) 
 			in.packets = append(in.packets, packet{})
 		}
 		for i := range packets[:all] {
-			ran, failed := in.replay(&packets[i], &in.packets[n])
-			if failed != nil {
-				return n, failed
+			ran, replayErr := in.replay(&packets[i], &in.packets[n])
+			if replayErr != nil {
+				return n, replayErr
 			}
 			if ran {
 				packets[n] = packets[i]
@@ -138,44 +140,38 @@ func (in *Input) Read(packets []capture.Packet, idle func()) (n int, err error) 
 	return n, err
 }
 
-// replay runs the program on a packet, and replaces p by the packet that it leaves, in the memory
-// of to. ran is false if the program did not run: an XDP program would not get such a packet, or it
-// ran already at the entry.
+// replay runs the program on a packet, compares the outcome, and replaces p by the packet that the
+// program leaves, in the memory of to. ran is false if the program did not run: an XDP program
+// would not get such a packet, or it ran already at the entry.
 func (in *Input) replay(p *capture.Packet, to *packet) (ran bool, err error) {
 	s := in.sources.Of(int(p.Source))
 	if s.Hook == capture.Exit && in.compareExit(p, s) {
 		return false, nil
 	}
-	if why := in.tally.NotRun.counter(p, s, in.options.Direction); why != nil {
+	if why := in.result.NotRun.counter(p, s, in.options.Direction); why != nil {
 		*why++
 		return false, nil
 	}
 	before := p.Data
 	now, left, err := in.run(in.program, before, p.Queue, to.data[:])
 	if err != nil {
-		return false, fmt.Errorf("run %v on a packet of %d bytes: %w", in.options.Program, len(before), err)
+		return false, err
 	}
 	if len(before) < int(p.WireLen) {
-		in.tally.Cut++
+		in.result.Cut++
 		now.leftHash = 0 // the rest of the packet may differ
 	}
 	one := compared{now: now, packet: p, before: before}
-	switch verdict, known := s.VerdictOf(p); {
-	case in.against != nil:
-		was, _, err := in.run(in.against, before, p.Queue, in.other)
-		if err != nil {
-			return false, fmt.Errorf("run %v on a packet of %d bytes: %w", in.options.Against, len(before), err)
-		}
-		one.was, one.known = was, true
-	case known:
-		one.was.verdict, one.known = verdict, true
-	case s.Hook == capture.Entry:
-		if len(in.entered) == mostEntered {
+	if one.was, one.known, err = in.reference(p, s); err != nil {
+		return false, err
+	}
+	if !one.known && s.Hook == capture.Entry {
+		if len(in.entered) == maxEntered {
 			clear(in.entered)
 		}
 		in.entered[p.ID] = now
 	}
-	in.tally.add(&one)
+	in.result.add(&one)
 	outlet, err := in.options.Program.outlets.last()
 	if err != nil {
 		return false, fmt.Errorf("ask where %v sends a packet: %w", in.options.Program, err)
@@ -189,19 +185,33 @@ func (in *Input) replay(p *capture.Packet, to *packet) (ran bool, err error) {
 	return true, nil
 }
 
+// reference returns the outcome that a packet's outcome is compared with: that of Against, or the
+// verdict in the capture.
+func (in *Input) reference(p *capture.Packet, s *capture.Source) (was outcome, known bool, err error) {
+	if in.against != nil {
+		was, _, err = in.run(in.against, p.Data, p.Queue, in.other)
+		return was, true, err
+	}
+	was.verdict, known = s.VerdictOf(p)
+	return was, known, nil
+}
+
 // run runs a program on a packet.
 func (in *Input) run(r *runner, data []byte, queue uint32, to []byte) (o outcome, left []byte, err error) {
 	verdict, left, took, err := r.run(data, queue, to)
-	return outcome{verdict, max(0, took-r.program.idle), string(left) != string(data), maphash.Bytes(seed, left)}, left, err
+	if err != nil {
+		return o, nil, fmt.Errorf("run %v on a packet of %d bytes: %w", r.program, len(data), err)
+	}
+	return outcome{verdict, max(0, took-r.program.idle), string(left) != string(data), maphash.Bytes(seed, left)}, left, nil
 }
 
 // compareExit compares a packet at the exit of the captured program with the outcome of Program for
-// the same packet at the entry. It returns false if the capture does not have the entry.
-func (in *Input) compareExit(p *capture.Packet, s *capture.Source) bool {
+// the same packet at the entry. hasEntry is false if the capture does not have the entry.
+func (in *Input) compareExit(p *capture.Packet, s *capture.Source) (hasEntry bool) {
 	id, hasID := s.IDOf(p)
 	now, ok := in.entered[id]
 	if !hasID || !ok {
-		in.tally.AsLeft++
+		in.result.AsLeft++
 		return false
 	}
 	delete(in.entered, id)
@@ -210,7 +220,7 @@ func (in *Input) compareExit(p *capture.Packet, s *capture.Source) bool {
 		if len(p.Data) == int(p.WireLen) {
 			was.leftHash = maphash.Bytes(seed, p.Data)
 		}
-		in.tally.compare(&compared{now: now, was: was, known: true, packet: p, before: p.Data})
+		in.result.compare(&compared{now: now, was: was, known: true, packet: p, before: p.Data})
 	}
 	return true
 }

@@ -20,7 +20,7 @@ import (
 // MeasureOptions are the program to measure, and the packets that it runs on.
 type MeasureOptions struct {
 	Program  *Program
-	Packets  [][]byte      // 14 to 65,535 bytes each; nil = one of each kind of the most common packets
+	Packets  [][]byte      // 14 to 65,535 bytes each; nil = TCP and UDP over IPv4 and IPv6, one packet each
 	CPU      int           // the CPU to run on
 	Duration time.Duration // CPU time in all, about
 }
@@ -164,8 +164,8 @@ func (m *measuring) runSingly(ctx context.Context) error {
 
 // runRepeated measures many runs in a row of each packet that the program does not change.
 func (m *measuring) runRepeated(ctx context.Context) error {
-	// The empty program is measured about 16 times in between, to see the same conditions as the
-	// other. The first run of each finds cold caches and does not count.
+	// The empty program is measured about 16 times in between, under the same conditions as the
+	// other program. The first run of each finds cold caches and does not count.
 	emptyEvery := max(len(m.packets)/16, 1)
 	for _, prog := range []*ebpf.Program{m.empty, m.prog} {
 		if _, _, err := m.repeat(prog, 0); err != nil {
@@ -192,7 +192,7 @@ func (m *measuring) runRepeated(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if p.changed = changed; !changed { // the first run may not have changed it, but a later one did
+		if p.changed = changed; !changed { // a later run may change it although the first one did not
 			p.hot = &hot
 		}
 	}
@@ -221,9 +221,9 @@ func median(runs []hotRun, figure func(hotRun) float64) float64 {
 
 // repeat measures as many runs of a packet as fit into the packet's share of the time.
 func (m *measuring) repeat(prog *ebpf.Program, packet int) (hot hotRun, changed bool, err error) {
-	const overhead, least = 50, 1000 // of a run in ns, about; minimum of runs
-	share := float64(m.options.Duration.Nanoseconds()) / 2 / float64(len(m.packets))
-	times := uint32(min(max(share/(max(m.packets[packet].once, 0)+overhead), least), 1<<30))
+	const overheadNs, minTimes, maxTimes = 50, 1000, 1 << 30 // the overhead of a run is about 50 ns
+	shareNs := float64(m.options.Duration.Nanoseconds()) / 2 / float64(len(m.packets))
+	times := uint32(min(max(shareNs/(max(m.packets[packet].once, 0)+overheadNs), minTimes), maxTimes))
 	before, err := machine.ThreadTime()
 	if err != nil {
 		return hot, false, err

@@ -24,13 +24,14 @@ type Program struct {
 
 	File string // the object file that it was loaded from; "" = it was loaded before
 
-	// IsShared means that others use the program's maps, and see its changes there.
+	// IsShared means that the program's maps are also used outside of this process: its runs change
+	// them for others, too.
 	IsShared bool
 
-	outlets *outlets // nil: not known
+	outlets *outlets // nil = the interfaces of its redirects are unknown
 
 	idle   time.Duration    // the run time that the kernel measures for an empty program
-	loaded *ebpf.Collection // with the program and its maps, if it comes from an object file
+	loaded *ebpf.Collection // has the program and its maps, if it comes from an object file
 }
 
 // String names the program.
@@ -74,8 +75,7 @@ func (r Recipe) Open() (*Program, error) {
 		return nil, err
 	}
 	if r.Outlets && p.File != "" {
-		// If the program cannot be traced on this kernel, they are not known.
-		p.outlets, _ = openOutlets(p.Kernel)
+		p.outlets, _ = openOutlets(p.Kernel) // nil if this kernel cannot trace the program
 	}
 	if p.idle, err = measureIdle(p.outlets != nil); err != nil {
 		p.Close()
@@ -151,7 +151,11 @@ func (r Recipe) load(path, function string) (*Program, error) {
 		return nil, err
 	}
 	shared, err := r.pinnedMaps(spec)
-	defer closeMaps(shared)
+	defer func() {
+		for _, m := range shared {
+			m.Close()
+		}
+	}()
 	if err != nil {
 		return nil, err
 	}
@@ -170,8 +174,8 @@ func (r Recipe) load(path, function string) (*Program, error) {
 	return p, nil
 }
 
-// choose returns the name of the XDP program to run. It removes everything from spec that the
-// program does not use, because this kernel may refuse it.
+// choose returns the name of the XDP program to run. It removes from spec what the program does not
+// use: other programs, maps and variables, which this kernel may refuse.
 func choose(spec *ebpf.CollectionSpec, path, function string) (string, error) {
 	var names []string
 	for name, p := range spec.Programs {
@@ -196,8 +200,8 @@ func choose(spec *ebpf.CollectionSpec, path, function string) (string, error) {
 	return function, nil
 }
 
-// addUsed adds the maps that a program uses, and the programs in their initial entries, with the
-// maps of these.
+// addUsed adds the names of the maps that a program uses and, recursively, those of the programs in
+// the maps' initial entries.
 func addUsed(spec *ebpf.CollectionSpec, program string, used map[string]bool) {
 	for _, ins := range spec.Programs[program].Instructions {
 		name := ins.Reference()
@@ -215,8 +219,8 @@ func addUsed(spec *ebpf.CollectionSpec, program string, used map[string]bool) {
 	}
 }
 
-// pinnedMaps opens the program's maps in the directory Pins. The other maps are not pinned, even if
-// the object file declares it.
+// pinnedMaps opens the program's maps in the directory Pins. The caller closes them, also after an
+// error. The other maps are not pinned, even if the object file declares that.
 func (r Recipe) pinnedMaps(spec *ebpf.CollectionSpec) (map[string]*ebpf.Map, error) {
 	found := make(map[string]*ebpf.Map)
 	for name, m := range spec.Maps {
@@ -237,10 +241,4 @@ func (r Recipe) pinnedMaps(spec *ebpf.CollectionSpec) (map[string]*ebpf.Map, err
 		return found, fmt.Errorf("%s has none of the program's maps: %s", r.Pins, strings.Join(slices.Sorted(maps.Keys(spec.Maps)), ", "))
 	}
 	return found, nil
-}
-
-func closeMaps(all map[string]*ebpf.Map) {
-	for _, m := range all {
-		m.Close()
-	}
 }

@@ -28,11 +28,11 @@ type xdpContext struct {
 	data, end, meta, ingress, queue, egress uint32
 }
 
-// A runner runs a program on packets, by one goroutine.
+// A runner runs a program on packets. It belongs to one goroutine.
 type runner struct {
 	program *Program
-	ingress int    // the interface from which packets come to the program; 0 = loopback
-	queues  uint32 // how many receive queues it may have
+	ingress int    // index of the interface from which packets come to the program; 0 = loopback
+	queues  uint32 // upper bound of the interface's receive queues: the kernel has refused this number
 	pinner  runtime.Pinner
 	attr    *testRun
 	context *xdpContext
@@ -47,8 +47,8 @@ func newRunner(p *Program, ingress int) *runner {
 func (r *runner) close() { r.pinner.Unpin() }
 
 // run runs the program once on a packet. left is the packet as the program leaves it, in the memory
-// of to and cut to its size. took is the run time that the kernel measures, with its own overhead.
-// If the interface does not have the queue, the program gets queue 0.
+// of to, and truncated to its size. took is the run time that the kernel measures, including the
+// kernel's overhead. If the interface does not have the queue, the program gets queue 0.
 func (r *runner) run(packet []byte, queue uint32, to []byte) (v xdp.Verdict, left []byte, took time.Duration, err error) {
 	var pinner runtime.Pinner
 	defer pinner.Unpin()

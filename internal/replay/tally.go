@@ -19,7 +19,7 @@ type Result struct {
 	NotRun      NotRun
 	Cut         uint64 // packets that ran, of which the capture has only the beginning
 	AsLeft      uint64 // packets that ran as the captured program left them, because the capture lacks its entry
-	Compared    uint64 // packets whose verdict in the capture, or that of the other program, is known
+	Compared    uint64 // packets whose verdict in the capture or by the other program is known
 	Differences []Difference
 }
 
@@ -32,7 +32,7 @@ type Tally struct {
 
 // NotRun are the packets that were not run.
 type NotRun struct {
-	NotReceived uint64 // packets of the other direction, and those that the stack or a redirect has thrown away
+	NotReceived uint64 // packets of the other direction, and those that the stack or a redirect lost
 	NotEthernet uint64
 	Short       uint64 // shorter than an Ethernet header
 	Long        uint64 // longer than BPF_PROG_RUN accepts
@@ -74,15 +74,15 @@ type FlowPackets struct {
 	Packets uint64
 }
 
-// mostFlows is how many flows of a difference are counted one by one; the packets of others are
-// counted together.
-const mostFlows = 1 << 14
+// maxFlows is the number of flows of a difference that are counted separately; the packets of
+// further flows are counted together.
+const maxFlows = 1 << 14
 
-// A tally is the Result while packets run.
-type tally struct {
+// A resultBuilder is the Result while packets run.
+type resultBuilder struct {
 	Result
 	expect *Expectations
-	all    map[differenceKey]*difference
+	all    map[differenceKey]*flowDifference
 }
 
 // A differenceKey identifies a difference. otherBytes is false if the verdict discards the packet,
@@ -92,25 +92,27 @@ type differenceKey struct {
 	otherBytes bool
 }
 
-type difference struct {
+// A flowDifference is a Difference whose flows are still counted.
+type flowDifference struct {
 	Difference
 	flows map[meter.Flow]uint64
 }
 
-// A compared is a packet with its outcome, and with the outcome that it is compared with.
+// A compared is a packet with its outcome, and the outcome that it is compared with: see
+// Input.reference.
 type compared struct {
 	now, was outcome
 	known    bool // was is known
 	packet   *capture.Packet
-	before   []byte
+	before   []byte // the packet's bytes as it came in
 }
 
-func newTally(o *Options) *tally {
-	return &tally{expect: o.Expect, all: make(map[differenceKey]*difference)}
+func newResultBuilder(o *Options) *resultBuilder {
+	return &resultBuilder{expect: o.Expect, all: make(map[differenceKey]*flowDifference)}
 }
 
 // add counts a packet that ran.
-func (t *tally) add(p *compared) {
+func (t *resultBuilder) add(p *compared) {
 	for _, of := range []*Tally{&t.Verdicts[p.now.verdict.Slot()], &t.Total} {
 		of.Packets++
 		of.Bytes += uint64(p.packet.WireLen)
@@ -126,7 +128,7 @@ func (t *tally) add(p *compared) {
 }
 
 // compare counts a packet if both outcomes are known, and their difference if there is one.
-func (t *tally) compare(p *compared) {
+func (t *resultBuilder) compare(p *compared) {
 	if !p.known {
 		return
 	}
@@ -139,27 +141,27 @@ func (t *tally) compare(p *compared) {
 	}
 	d := t.all[key]
 	if d == nil {
-		d = &difference{flows: make(map[meter.Flow]uint64)}
+		d = &flowDifference{flows: make(map[meter.Flow]uint64)}
 		d.Was, d.Now, d.OtherBytes = key.was, key.now, key.otherBytes
 		d.First = time.Unix(0, p.packet.Stamp())
 		t.all[key] = d
 	}
 	d.Packets++
 	flow, ok := meter.FlowOf(headers.Ethernet, p.before)
-	if _, known := d.flows[flow]; !ok || !known && len(d.flows) == mostFlows {
+	if _, known := d.flows[flow]; !ok || !known && len(d.flows) == maxFlows {
 		d.MoreFlows++
 		return
 	}
 	d.flows[flow]++
 }
 
-// topFlows is how many flows of a difference a Result has.
+// topFlows is the number of flows of a difference in a Result.
 const topFlows = 5
 
 // Result returns the result until now.
 func (in *Input) Result() *Result {
-	r := in.tally.Result
-	for _, d := range in.tally.all {
+	r := in.result.Result
+	for _, d := range in.result.all {
 		one := d.Difference
 		for flow, packets := range d.flows {
 			one.Flows = append(one.Flows, FlowPackets{flow, packets})

@@ -58,8 +58,8 @@ func PrefersTC(ifi xdp.Interface) bool {
 	return !isCard && AtTC(ifi).Answer != No
 }
 
-// withQdisc adds a no of the interface's check to the kernel's check, if programs run by clsact: this
-// qdisc needs room at the interface.
+// withQdisc adds a no of the interface's check to the kernel's check, if programs run by clsact:
+// this qdisc needs room at the interface.
 func withQdisc(kernel Check, ofInterface func() Check) Check {
 	if kernel.Answer == Yes && kernel.Reason == "by "+tc.Clsact.String() {
 		if c := ofInterface(); c.Answer == No {

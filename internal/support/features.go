@@ -156,8 +156,8 @@ func (r *Report) port() Check {
 }
 
 // native checks whether a program of ours would run in native mode. With an MTU larger than one
-// buffer, and a driver that does not report XDP for packets of several buffers, that is unknown: some
-// drivers accept our program all the same.
+// buffer, and a driver that does not report XDP for packets of several buffers, that is unknown:
+// some drivers accept our program all the same.
 func (r *Report) native() Check {
 	ifi := r.Interface
 	switch {

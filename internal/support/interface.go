@@ -107,7 +107,8 @@ func nativeXDP(ifi xdp.Interface, reported netdevFeatures) Check {
 // withoutReset are drivers of virtual interfaces, which do not reset queues to attach a program.
 var withoutReset = []string{"tun", "netkit", "virtio_net", "xen-netfront"}
 
-// attachWarning returns the effects on the traffic when a driver attaches a program: "; ...", or "".
+// attachWarning returns the effects on the traffic when a driver attaches a program: "; ...", or
+// "".
 func attachWarning(driver string) string {
 	switch {
 	case driver == "veth":

@@ -50,21 +50,15 @@ func callsKernel() bool {
 	return err == nil && version >= 6<<16|2<<8
 }
 
-// largest returns the largest ring size that fits: l.ring bytes, halved as often as needed; 0 if
-// even l.least bytes do not fit.
+// largest returns the largest ring size with which all rings, each with its meta page, fit into the
+// limit for locked memory: l.ring bytes, halved as often as needed; 0 if even l.least do not fit.
 func (l limits) largest() int {
 	for ; l.ring >= l.least && l.ring > 0; l.ring /= 2 {
-		if l.fit() {
+		if perCPU := l.ring + os.Getpagesize(); uint64(perCPU)*uint64(l.cpus) <= l.lockable {
 			return l.ring
 		}
 	}
 	return 0
-}
-
-// fit reports whether a ring for each CPU, with its meta page, fits into the limit for locked
-// memory.
-func (l limits) fit() bool {
-	return uint64(l.ring+os.Getpagesize())*uint64(l.cpus) <= l.lockable
 }
 
 // perfLock returns the bytes per CPU that perf lets every user lock in addition to the user's

@@ -91,8 +91,8 @@ func missingCapabilities(held uint64) []string {
 	return missing
 }
 
-// missingForTracing returns missingCapabilities, and CAP_SYS_ADMIN if it is missing: only with it the
-// kernel opens other processes' programs by their ids.
+// missingForTracing returns missingCapabilities, and CAP_SYS_ADMIN if it is missing: only with it
+// the kernel opens other processes' programs by their ids.
 func missingForTracing() []string {
 	held, err := heldCapabilities()
 	if err != nil {
