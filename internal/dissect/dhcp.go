@@ -95,7 +95,7 @@ var (
 func (d *Dissector) dhcpOptions(b []byte, length int) {
 	isCut := len(b) < length
 	all := d.o.Verbose > 2 // also show padding and the end
-	for len(b) > 0 && !d.ended {
+	for len(b) > 0 {
 		kind := b[0]
 		b = b[1:]
 		if kind == dhcpPad || kind == dhcpEnd { // they have no length
@@ -115,21 +115,14 @@ func (d *Dissector) dhcpOptions(b []byte, length int) {
 			}
 			continue
 		}
-		if len(b) == 0 {
-			d.truncated()
-			return
-		}
-		size := int(b[0])
+		size := int(d.u8(b, 0))
 		b = b[1:]
 		known := dhcpKindOf(kind, size)
 		d.addf("\n\t    %s (%d), length %d", known.name, kind, size)
 		if size > 0 {
 			d.add(": ")
 		}
-		if size > len(b) {
-			d.truncated()
-			return
-		}
+		d.require(b, size)
 		if left := size - d.dhcpOption(kind, known.form, b[:size]); left > 0 {
 			d.addf("\n\t  trailing data length %d", left)
 		}
@@ -195,13 +188,6 @@ func (d *Dissector) dhcpOption(kind uint8, form dhcpForm, b []byte) int {
 	return len(b)
 }
 
-// inQuotes appends text between quotation marks.
-func (d *Dissector) inQuotes(b []byte) {
-	d.add("\"")
-	d.quoted(b)
-	d.add("\"")
-}
-
 // dhcpList appends values of one form, and returns their size in bytes.
 func (d *Dissector) dhcpList(form dhcpForm, b []byte) (used int) {
 	size, separator := 1, ","
@@ -215,7 +201,7 @@ func (d *Dissector) dhcpList(form dhcpForm, b []byte) (used int) {
 	case dhcpPairs:
 		size = 8
 	}
-	for ; used+size <= len(b) && !d.ended; used += size {
+	for ; used+size <= len(b); used += size {
 		if used > 0 {
 			d.add(separator)
 		}
@@ -268,7 +254,7 @@ func (d *Dissector) dhcpName(b []byte) {
 
 // dhcpClasses appends the classes of a user (RFC 3004).
 func (d *Dissector) dhcpClasses(b []byte) {
-	for i := 1; len(b) > 0 && !d.ended; i++ {
+	for i := 1; len(b) > 0; i++ {
 		size := int(b[0])
 		b = b[1:]
 		d.addf("\n\t      instance#%d: ", i)
@@ -290,7 +276,7 @@ func (d *Dissector) dhcpClasses(b []byte) {
 // bytes shown.
 func (d *Dissector) dhcpAgent(b []byte) int {
 	at := 0
-	for at+2 <= len(b) && !d.ended {
+	for at+2 <= len(b) {
 		kind, size := b[at], int(b[at+1])
 		name, known := dhcpAgents[kind]
 		if !known {
@@ -305,7 +291,7 @@ func (d *Dissector) dhcpAgent(b []byte) int {
 		if value := b[at : at+size]; known {
 			d.quoted(value)
 		} else {
-			d.hexData(value, size, "\n\t\t")
+			d.hexData(value, "\n\t\t")
 		}
 		at += size
 	}
@@ -315,7 +301,7 @@ func (d *Dissector) dhcpAgent(b []byte) int {
 // dhcpRoutes appends routes (RFC 3442): a prefix length, the bytes of the network that it covers,
 // and the router.
 func (d *Dissector) dhcpRoutes(b []byte) {
-	for separator := ""; len(b) > 0 && !d.ended; separator = "," {
+	for separator := ""; len(b) > 0; separator = "," {
 		d.add(separator)
 		prefix := int(b[0])
 		b = b[1:]

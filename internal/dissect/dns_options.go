@@ -14,18 +14,22 @@ var (
 	}
 )
 
-// dnsOptions appends the options of EDNS (RFC 6891).
-func (d *Dissector) dnsOptions(b []byte) bool {
-	for len(b) > 0 && !d.ended {
-		if len(b) < 2 {
-			return false
-		}
+// dnsOptions appends the record of EDNS (RFC 6891): the fields that it has instead of a class and a
+// time to live, and its options.
+func (d *Dissector) dnsOptions(b []byte, udpSize uint16, flags uint32) {
+	d.addf(" UDPsize=%d", udpSize)
+	if flags&0x8000 != 0 {
+		d.add(" DO")
+	}
+	if len(b) == 0 {
+		return
+	}
+	d.add(" [")
+	for len(b) > 0 {
 		code := d.u16(b, 0)
 		d.add(lookUp(dnsOptionNames, code, "Opt%d"))
-		if len(b) < 4 || len(b) < 4+int(d.u16(b, 2)) {
-			return false
-		}
 		n := int(d.u16(b, 2))
+		d.require(b, 4+n)
 		if n > 0 {
 			d.add(" ")
 			d.dnsOption(code, b[4:4+n])
@@ -34,7 +38,7 @@ func (d *Dissector) dnsOptions(b []byte) bool {
 			d.add(",")
 		}
 	}
-	return true
+	d.add("]")
 }
 
 func (d *Dissector) dnsOption(code uint16, b []byte) {
@@ -54,7 +58,7 @@ func (d *Dissector) dnsOption(code uint16, b []byte) {
 	case code == 12:
 		d.addf("(%d)", n)
 	case code == 14 && n%2 == 0:
-		for i := 0; i < n && !d.ended; i += 2 {
+		for i := 0; i < n; i += 2 {
 			if i > 0 {
 				d.add(" ")
 			}

@@ -36,14 +36,13 @@ func (d *Dissector) http(b []byte, length int) {
 	}
 	if !whole {
 		d.truncated()
-		return
 	}
 	if d.o.Verbose == 0 {
 		d.textLine(": ", b, length)
 		return
 	}
 	d.addf(", length: %d", length)
-	for length > 0 && !d.ended {
+	for length > 0 {
 		n := d.textLine("\n\t", b, length)
 		if n == 0 {
 			return
@@ -79,7 +78,6 @@ func (d *Dissector) textLine(before string, b []byte, length int) int {
 			return i + 1
 		case c == '\r' && i+1 == len(b) && i+1 < length:
 			d.truncated()
-			return 0
 		case c == '\r' && i+1 < len(b) && b[i+1] == '\n':
 			d.add(before + string(b[:i]))
 			return i + 2

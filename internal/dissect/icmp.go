@@ -3,7 +3,7 @@ package dissect
 import (
 	"fmt"
 
-	"github.com/gopacket/gopacket/layers"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // unreachable are the reasons of ICMP's destination unreachable by code, with the destination.
@@ -64,10 +64,10 @@ func (d *Dissector) icmp(b []byte, length int) {
 		text = lookUp(icmpNames, kind, "type-#%d")
 	}
 	d.addf("ICMP %s, length %d", text, length)
-	if d.o.Verbose == 0 || d.ended {
+	if d.o.Verbose == 0 {
 		return
 	}
-	if !d.net.fragment && length <= len(b) {
+	if !d.net.isFragment && length <= len(b) {
 		if computed := checksum(b[:length], 0); computed != 0 {
 			was := d.u16(b, 2)
 			d.addf(" (wrong icmp cksum %x (->%x)!)", was, rightSum(was, computed))
@@ -96,15 +96,15 @@ func (d *Dissector) icmpUnreachable(b []byte, code uint8) string {
 	case 2:
 		return fmt.Sprintf("%s protocol %d unreachable", dst, d.u8(b, 17))
 	case 3:
-		proto := layers.IPProtocol(d.u8(b, 17))
+		proto := d.u8(b, 17)
 		port := d.u16(b, 8+int(d.u8(b, 8)&15)*4+2)
 		switch proto {
-		case layers.IPProtocolTCP:
+		case headers.TCP:
 			return fmt.Sprintf("%s tcp port %d unreachable", dst, port)
-		case layers.IPProtocolUDP:
+		case headers.UDP:
 			return fmt.Sprintf("%s udp port %d unreachable", dst, port)
 		}
-		return fmt.Sprintf("%s protocol %d port %d unreachable", dst, uint8(proto), port)
+		return fmt.Sprintf("%s protocol %d port %d unreachable", dst, proto, port)
 	case 4:
 		if mtu := d.u16(b, 6); mtu != 0 {
 			return fmt.Sprintf("%s unreachable - need to frag (mtu %d)", dst, mtu)
@@ -134,7 +134,7 @@ func (d *Dissector) icmpRouters(b []byte) string {
 	if size := d.u8(b, 5); size != 2 {
 		return text + fmt.Sprintf(" [size %d]", size)
 	}
-	for i := 0; i < n && !d.ended; i++ {
+	for i := range n {
 		text += fmt.Sprintf(" {%s %d}", d.ip4Addr(b, 8+8*i), d.u32(b, 12+8*i))
 	}
 	return text
@@ -151,9 +151,7 @@ func (d *Dissector) icmpExtensions(b []byte, length int) {
 	const header = 136
 	n := length - header
 	rest := skip(b, header)
-	if !d.has(rest, 4) {
-		return
-	}
+	d.require(rest, 4)
 	if d.u8(b, 5) == 0 && len(rest) >= n && checksum(rest[:n], 0) != 0 {
 		return // there is no length of an extension, and the checksum does not fit one
 	}
@@ -170,7 +168,7 @@ func (d *Dissector) icmpExtensions(b []byte, length int) {
 		}
 		d.addf(", checksum 0x%04x (%scorrect), length %d", d.u16(rest, 2), correct, n)
 	}
-	for rest, n = rest[4:], n-4; n > 4 && !d.ended; {
+	for rest, n = rest[4:], n-4; n > 4; {
 		size, class, kind := int(d.u16(rest, 0)), d.u8(rest, 2), d.u8(rest, 3)
 		d.addf("\n\t  %s Object (%d), Class-Type: %d, length %d",
 			lookUp(map[uint8]string{1: "MPLS Stack Entry", 2: "Interface Identification"}, class, "unknown"), class, kind, size)
@@ -187,11 +185,10 @@ func (d *Dissector) icmpExtensions(b []byte, length int) {
 			}
 			d.addf("\n\t    label %d, tc %d%s, ttl %d", label>>12, label>>9&7, bottom, label&0xff)
 		} else {
-			d.hexData(rest, size, "\n\t    ")
+			d.hexData(limit(rest, size), "\n\t    ")
 		}
 		if n < size {
 			d.truncated()
-			return
 		}
 		rest, n = skip(rest, size), n-size
 	}

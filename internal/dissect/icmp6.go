@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/gopacket/gopacket/layers"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 var (
@@ -29,7 +29,7 @@ func (d *Dissector) icmp6(b []byte, length int) {
 		return
 	}
 	verbose := d.o.Verbose > 0
-	if verbose && !d.net.fragment && length <= len(b) {
+	if verbose && !d.net.isFragment && length <= len(b) {
 		if was, computed := d.u16(b, 2), checksum(b[:length], d.net.pseudoHeader(length, 58)); computed != 0 {
 			d.addf("[bad icmp6 cksum 0x%04x -> 0x%04x!] ", was, rightSum(was, computed))
 		} else {
@@ -46,8 +46,8 @@ func (d *Dissector) icmp6(b []byte, length int) {
 	}
 }
 
-// icmp6Message appends the part of a message after its type. It returns false if the line has
-// ended.
+// icmp6Message appends the part of a message after its type. It returns false if the length does not
+// follow.
 func (d *Dissector) icmp6Message(kind, code uint8, b []byte, length int) bool {
 	options := func(at int) {
 		if d.o.Verbose > 0 {
@@ -69,9 +69,7 @@ func (d *Dissector) icmp6Message(kind, code uint8, b []byte, length int) bool {
 			d.addf(", unknown code (%d)", code)
 		}
 	case 4:
-		if !d.has(b, 48) {
-			return false
-		}
+		d.require(b, 48)
 		if what, ok := icmp6Problems[code]; ok {
 			d.addf(", %s - octet %d", what, d.u32(b, 4))
 		} else {
@@ -130,11 +128,11 @@ func (d *Dissector) icmp6Message(kind, code uint8, b []byte, length int) bool {
 	default:
 		d.addf(", length %d", length)
 		if d.o.Verbose <= 1 {
-			d.hexData(b, length, "\n\t")
+			d.hexData(limit(b, length), "\n\t")
 		}
 		return false
 	}
-	return !d.ended
+	return true
 }
 
 func (d *Dissector) icmp6Unreachable(code uint8, b []byte, length int) bool {
@@ -149,12 +147,11 @@ func (d *Dissector) icmp6Unreachable(code uint8, b []byte, length int) bool {
 		proto, port, ok := quotedPort(skip(b, 8))
 		if !ok {
 			d.truncated()
-			return false
 		}
 		d.addf(", %s %s port %d", dst(), proto, port)
 	default:
 		if d.o.Verbose <= 1 {
-			d.hexData(b, length, "\n\t")
+			d.hexData(limit(b, length), "\n\t")
 			return false
 		}
 	}
@@ -166,22 +163,22 @@ func quotedPort(b []byte) (proto string, port uint16, ok bool) {
 	if len(b) < 40 {
 		return "", 0, false
 	}
-	next := layers.IPProtocol(b[6])
+	next := b[6]
 	for b = b[40:]; len(b) >= 4; {
 		switch next {
-		case layers.IPProtocolTCP:
+		case headers.TCP:
 			return "tcp", uint16(b[2])<<8 | uint16(b[3]), true
-		case layers.IPProtocolUDP:
+		case headers.UDP:
 			return "udp", uint16(b[2])<<8 | uint16(b[3]), true
-		case layers.IPProtocolIPv6HopByHop, layers.IPProtocolIPv6Destination, layers.IPProtocolIPv6Routing:
-			next, b = layers.IPProtocol(b[0]), skip(b, (int(b[1])+1)*8)
-		case layers.IPProtocolIPv6Fragment:
+		case protoHopByHop, protoDestination, protoRouting:
+			next, b = b[0], skip(b, (int(b[1])+1)*8)
+		case protoFragment:
 			if uint16(b[2])<<8|uint16(b[3])&0xfff8 != 0 {
 				return "", 0, false
 			}
-			next, b = layers.IPProtocol(b[0]), skip(b, 8)
-		case layers.IPProtocolAH:
-			next, b = layers.IPProtocol(b[0]), skip(b, (int(b[1])+2)*4)
+			next, b = b[0], skip(b, 8)
+		case protoAH:
+			next, b = b[0], skip(b, (int(b[1])+2)*4)
 		default:
 			return "", 0, false
 		}
@@ -251,24 +248,22 @@ func lifetime(seconds uint32) string {
 
 // neighborOptions appends the options of neighbor discovery, a line each.
 func (d *Dissector) neighborOptions(b []byte, length int) {
-	for all := b; length > 0 && !d.ended; {
+	for all := b; length > 0; {
 		kind, size := d.u8(b, 0), int(d.u8(b, 1))*8
 		if size == 0 || size > len(b) {
 			d.truncated()
-			return
 		}
 		d.addf("\n\t  %s option (%d), length %d (%d): ", lookUp(neighborOptions, kind, "unknown"), kind, size, size/8)
-		if !d.neighborOption(kind, b[:size], all) {
-			return
-		}
+		d.neighborOption(kind, b[:size], all)
 		if d.o.Verbose > 1 {
-			d.hexData(b[2:size], size-2, "\n\t    ")
+			d.hexData(b[2:size], "\n\t    ")
 		}
 		b, length = b[size:], length-size
 	}
 }
 
-func (d *Dissector) neighborOption(kind uint8, b, all []byte) bool {
+// neighborOption appends the option b; all are the options from the first one on.
+func (d *Dissector) neighborOption(kind uint8, b, all []byte) {
 	switch size := len(b); kind {
 	case 1, 2:
 		d.add(net.HardwareAddr(b[2:]).String())
@@ -281,7 +276,7 @@ func (d *Dissector) neighborOption(kind uint8, b, all []byte) bool {
 			bitNames(uint32(d.u8(b, 3)), prefixFlags, ", ", "none"), lifetime(d.u32(b, 4)))
 		d.addf(", pref. time %s", lifetime(d.u32(b, 8)))
 	case 4:
-		d.hexData(all, size, "\n\t    ")
+		d.hexData(limit(all, size), "\n\t    ")
 	case 5:
 		bad := ""
 		if size != 8 {
@@ -295,31 +290,24 @@ func (d *Dissector) neighborOption(kind uint8, b, all []byte) bool {
 	case 24:
 		if size > 24 {
 			d.truncated()
-			return false
 		}
 		var prefix [16]byte
 		copy(prefix[:], b[8:])
 		d.addf(" %s/%d, pref=%s, lifetime=%s", addr(prefix[:]), d.u8(b, 2), routerPreference(d.u8(b, 3)), lifetime(d.u32(b, 4)))
 	case 25:
 		d.addf(" lifetime %ds,", d.u32(b, 4))
-		for at := 8; at+16 <= size && !d.ended; at += 16 {
+		for at := 8; at+16 <= size; at += 16 {
 			d.address(" addr: ", d.ip6Addr(b, at))
 		}
 	case 31:
 		d.addf(" lifetime %ds, domain(s):", d.u32(b, 4))
-		for names, at := (&message{b: b}), 8; at < size && b[at] != 0 && !d.ended; {
+		for names, at := (&message{b: b}), 8; at < size && b[at] != 0; {
 			d.add(" ")
-			end, ok := d.domainName(names, at)
-			if !ok {
-				d.truncated()
-				return false
-			}
-			at = end
+			at = d.requireName(names, at)
 		}
 	default:
 		if d.o.Verbose <= 1 {
-			d.hexData(b[2:], size-2, "\n\t  ")
+			d.hexData(b[2:], "\n\t  ")
 		}
 	}
-	return true
 }

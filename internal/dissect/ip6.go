@@ -1,12 +1,8 @@
 package dissect
 
-import "github.com/gopacket/gopacket/layers"
-
 func (d *Dissector) ipv6(b []byte, length int) {
 	d.proto = "ip6"
-	if !d.has(b, 40) {
-		return
-	}
+	d.require(b, 40)
 	if length < 40 {
 		d.addf("truncated-ip6 %d", length)
 		return
@@ -23,7 +19,7 @@ func (d *Dissector) ipv6(b []byte, length int) {
 	} else if length < total {
 		d.addf("truncated-ip6 - %d bytes missing!", total-length)
 	}
-	next := layers.IPProtocol(b[6])
+	next := b[6]
 	d.net = network{version: 6, src: b[8:24], dst: b[24:40], finalDst: b[24:40], proto: next, hops: b[7]}
 	if d.o.Verbose > 0 {
 		d.add("(")
@@ -34,7 +30,7 @@ func (d *Dissector) ipv6(b []byte, length int) {
 		if label := flow & 0xfffff; label != 0 {
 			d.addf("flowlabel 0x%05x, ", label)
 		}
-		d.addf("hlim %d, next-header %s (%d) payload length: %d) ", b[7], lookUp(protocolNames, next, "unknown"), uint8(next), payload)
+		d.addf("hlim %d, next-header %s (%d) payload length: %d) ", b[7], lookUp(protocolNames, next, "unknown"), next, payload)
 	}
 	b = limit(b, total)
 	if !hasPorts(next) {
@@ -47,7 +43,7 @@ func (d *Dissector) ipv6(b []byte, length int) {
 type extensions struct {
 	header       []byte // from the IPv6 header on
 	payload      int    // the length after that header, or 0
-	next         layers.IPProtocol
+	next         uint8
 	any, options bool // an extension header, or hop-by-hop options, came before
 	jumbo        bool // the length was in an option
 }
@@ -55,10 +51,10 @@ type extensions struct {
 // ip6Extensions appends extension headers, and their payload in rest bytes. The whole packet has
 // length bytes.
 func (d *Dissector) ip6Extensions(e extensions, b []byte, length, rest int) {
-	for !d.ended {
+	for {
 		size := 0
 		switch e.next {
-		case layers.IPProtocolIPv6HopByHop:
+		case protoHopByHop:
 			if e.options {
 				d.add("[The Hop-by-Hop Options header was already found]")
 				d.invalid()
@@ -77,10 +73,10 @@ func (d *Dissector) ip6Extensions(e extensions, b []byte, length, rest int) {
 				return
 			}
 			e.options = true
-		case layers.IPProtocolIPv6Destination:
+		case protoDestination:
 			d.proto = "dstopt"
 			size = d.ip6Options("DSTOPT ", b, nil)
-		case layers.IPProtocolIPv6Fragment:
+		case protoFragment:
 			d.proto = "frag6"
 			place := d.u16(b, 2)
 			if d.add("frag ("); d.o.Verbose > 0 {
@@ -99,11 +95,11 @@ func (d *Dissector) ip6Extensions(e extensions, b []byte, length, rest int) {
 				}
 				return
 			}
-			d.net.fragment = true
-		case layers.IPProtocolIPv6Routing:
+			d.net.isFragment = true
+		case protoRouting:
 			size = d.ip6Routing(b)
-		case 62, 135:
-			d.addf("%s (%d), length %d", protocolNames[e.next], uint8(e.next), rest)
+		case protoMobileOld, protoMobility:
+			d.addf("%s (%d), length %d", protocolNames[e.next], e.next, rest)
 			return
 		default:
 			if e.jumbo {
@@ -115,60 +111,47 @@ func (d *Dissector) ip6Extensions(e extensions, b []byte, length, rest int) {
 				if rest < 0 {
 					d.proto = "ip6"
 					d.truncated()
-					return
 				}
 				b = limit(b, rest)
 			} else if e.payload == 0 {
 				if e.any {
 					d.proto = "ip6"
 					d.truncated()
-					return
 				}
 				b, rest = b[:0], 0
 			}
 			d.ipPayload(e.next, b, rest)
 			return
 		}
-		if size <= 0 || d.ended {
+		if size == 0 {
 			return
 		}
-		if rest < size {
-			d.proto = "ip6"
-			d.truncated()
-			return
-		}
-		e.any = true
-		e.next = layers.IPProtocol(b[0])
-		b, rest = skip(b, size), rest-size
 		d.proto = "ip6"
+		if rest < size {
+			d.truncated()
+		}
+		e.any, e.next = true, b[0]
+		b, rest = skip(b, size), rest-size
 	}
 }
 
-// ip6Options appends a header of options, and returns its size, or 0 if it ends the line. From
-// hop-by-hop options it stores a jumbogram's length in e.
+// ip6Options appends a header of options, and returns its size. From hop-by-hop options it stores a
+// jumbogram's length in e.
 func (d *Dissector) ip6Options(name string, b []byte, e *extensions) int {
 	size := (int(d.u8(b, 1)) + 1) * 8
-	if !d.has(b, size) {
-		return 0
-	}
+	d.require(b, size)
 	d.add(name)
 	if e == nil && d.o.Verbose == 0 {
 		return size
 	}
-	for options := b[2:size]; len(options) > 0 && !d.ended; {
+	for options := b[2:size]; len(options) > 0; {
 		kind, n := options[0], 1
 		if kind != 0 {
-			if len(options) < 2 || int(options[1])+2 > len(options) {
-				d.truncated()
-				return 0
-			}
-			n = int(options[1]) + 2
+			n = int(d.u8(options, 1)) + 2
+			d.require(options, n)
 		}
 		if d.o.Verbose > 0 || kind == 0xc2 || kind == 5 || kind == 0xc9 {
-			if !d.ip6Option(kind, options[:n], e) {
-				d.truncated()
-				return 0
-			}
+			d.ip6Option(kind, options[:n], e)
 		}
 		options = options[n:]
 	}
@@ -178,13 +161,15 @@ func (d *Dissector) ip6Options(name string, b []byte, e *extensions) int {
 	return size
 }
 
-// ip6Option appends one option. It returns false if the option has an invalid length.
-func (d *Dissector) ip6Option(kind uint8, option []byte, e *extensions) bool {
+// ip6Option appends one option. A wrong length ends the line.
+func (d *Dissector) ip6Option(kind uint8, option []byte, e *extensions) {
 	n := len(option)
 	show := d.o.Verbose > 0
-	wrong := func(name string) bool {
-		d.addf("(%s: invalid len %d)", name, n-2)
-		return false
+	require := func(isValid bool, name string) {
+		if !isValid {
+			d.addf("(%s: invalid len %d)", name, n-2)
+			d.truncated()
+		}
 	}
 	switch kind {
 	case 0:
@@ -192,16 +177,12 @@ func (d *Dissector) ip6Option(kind uint8, option []byte, e *extensions) bool {
 	case 1:
 		d.add("(padn)")
 	case 5:
-		if n != 4 {
-			return wrong("rtalert")
-		}
+		require(n == 4, "rtalert")
 		if show {
 			d.addf("(rtalert: 0x%04x) ", d.u16(option, 2))
 		}
 	case 0xc2:
-		if n != 6 {
-			return wrong("jumbo")
-		}
+		require(n == 6, "jumbo")
 		length, why := int(d.u32(option, 2)), ""
 		switch {
 		case e == nil:
@@ -219,24 +200,19 @@ func (d *Dissector) ip6Option(kind uint8, option []byte, e *extensions) bool {
 			d.addf("(jumbo: %d%s) ", length, why)
 		}
 	case 0xc9:
-		if n < 18 {
-			return wrong("homeaddr")
-		}
+		require(n >= 18, "homeaddr")
 		if show {
 			d.addf("(homeaddr: %s)", d.ip6Addr(option, 2))
 		}
 	default:
 		d.addf("(opt_type 0x%02x: len=%d)", kind, n-2)
 	}
-	return true
 }
 
-// ip6Routing appends a routing header, and returns its size, or 0 if it ends the line.
+// ip6Routing appends a routing header, and returns its size, or 0 if it is invalid.
 func (d *Dissector) ip6Routing(b []byte) int {
 	d.proto = "ip6"
-	if !d.has(b, 1) {
-		return 0
-	}
+	d.require(b, 1)
 	d.proto = "rt6"
 	d.add("RT6")
 	words, kind := int(d.u8(b, 1)), d.u8(b, 2)
@@ -268,14 +244,14 @@ func (d *Dissector) ip6Routing(b []byte) int {
 		d.invalid()
 		return 0
 	}
-	for i := 0; i < words/2 && !d.ended; i++ {
+	for i := range words / 2 {
 		hop := d.ip6Addr(b, 8+16*i)
 		d.number(", [", uint64(i))
 		d.address("]", hop)
 	}
 	d.add(") ")
 	// The destination is the last address of the list, or the first one of a segment route.
-	if left > 0 && words >= 2 && !d.ended {
+	if left > 0 && words >= 2 {
 		at := 8 + 8*(words-2)
 		if kind == 4 {
 			at = 8

@@ -22,7 +22,7 @@ var (
 func (d *Dissector) lldp(b []byte, length int) {
 	d.proto = "lldp"
 	d.addf("LLDP, length %d", length)
-	for length >= 2 && !d.ended {
+	for length >= 2 {
 		d.spend(8)
 		header := d.u16(b, 0)
 		kind, size := int(header>>9), int(header&0x1ff)
@@ -39,20 +39,19 @@ func (d *Dissector) lldp(b []byte, length int) {
 		}
 		if length < size || size > len(b) {
 			d.truncated()
-			return
 		}
 		value := b[:size]
 		if kind == 5 {
 			d.add(": ")
 			d.text(value)
 		}
-		if d.o.Verbose > 0 && !d.ended {
+		if d.o.Verbose > 0 {
 			known, whole := d.lldpValue(kind, value)
 			if !whole {
 				d.truncated()
 			}
 			if d.o.Verbose > 1 || !known {
-				d.hexData(value, size, "\n\t  ")
+				d.hexData(value, "\n\t  ")
 			}
 		}
 		b, length = b[size:], length-size

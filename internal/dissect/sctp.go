@@ -1,6 +1,6 @@
 package dissect
 
-import "github.com/gopacket/gopacket/layers"
+import "github.com/xdpcap/xdpcap/internal/headers"
 
 var (
 	sctpChunks = map[uint8]string{0: "DATA", 1: "INIT", 2: "INIT ACK", 3: "SACK", 4: "HB REQ", 5: "HB ACK", 6: "ABORT",
@@ -19,12 +19,10 @@ func (d *Dissector) sctp(b []byte, length int) {
 		d.addf("truncated-sctp - %d bytes missing!", 12-length)
 		return
 	}
-	if !d.has(b, 12) {
-		return
-	}
+	d.require(b, 12)
 	src, dst := d.u16(b, 0), d.u16(b, 2)
-	d.net.proto = layers.IPProtocolSCTP // the addresses are shown here even after extension headers
-	d.ports(layers.IPProtocolSCTP, src, dst)
+	d.net.proto = headers.SCTP // the addresses are shown here even after extension headers
+	d.ports(headers.SCTP, src, dst)
 	d.add("sctp")
 	d.add(sctpPorts[src])
 	d.add(sctpPorts[dst])
@@ -33,14 +31,12 @@ func (d *Dissector) sctp(b []byte, length int) {
 	if d.o.Verbose > 1 {
 		separator = "\n\t"
 	}
-	for i := 1; length > 0 && !d.ended; i++ {
+	for i := 1; length > 0; i++ {
 		if length < 4 {
 			d.addf("%s%d) [chunk descriptor cut off at end of packet]", separator, i)
 			return
 		}
-		if !d.has(b, 4) {
-			return
-		}
+		d.require(b, 4)
 		size := int(d.u16(b, 2))
 		if size < 4 {
 			d.addf("%s%d) [Bad chunk length %d, < size of chunk descriptor]", separator, i, size)
@@ -51,9 +47,7 @@ func (d *Dissector) sctp(b []byte, length int) {
 			d.addf("%s%d) [Bad chunk length %d, > remaining data in packet]", separator, i, size)
 			return
 		}
-		if !d.has(b, size) {
-			return
-		}
+		d.require(b, size)
 		d.addf("%s%d) [%s] ", separator, i, lookUp(sctpChunks, b[0], "Unknown chunk type: 0x%x"))
 		if !d.sctpChunk(b[:size]) {
 			return
@@ -61,12 +55,9 @@ func (d *Dissector) sctp(b []byte, length int) {
 		if d.o.Verbose < 2 {
 			separator = ", ("
 		}
-		if b, length = b[size:], length-size; padding > 0 {
-			if !d.has(b, padding) {
-				return
-			}
-			b, length = b[padding:], length-padding
-		}
+		b, length = b[size:], length-size
+		d.require(b, padding)
+		b, length = b[padding:], length-padding
 	}
 }
 
@@ -115,7 +106,7 @@ func (d *Dissector) sctpChunk(b []byte) bool {
 		d.addf("[cum ack %d] [a_rwnd %d] [#gap acks %d] [#dup tsns %d] ", ack, d.u32(b, 8), gaps, twice)
 		rest := b[16:]
 		list := func(n int, show func(i int)) bool {
-			for i := 1; i <= n && len(rest) > 0 && !d.ended; i++ {
+			for i := 1; i <= n && len(rest) > 0; i++ {
 				if len(rest) < 4 {
 					d.addf("bogus chunk length %d]", len(b))
 					return false

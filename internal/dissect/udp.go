@@ -1,15 +1,15 @@
 package dissect
 
-import "github.com/gopacket/gopacket/layers"
+import "github.com/xdpcap/xdpcap/internal/headers"
 
-func (d *Dissector) udpDatagram(b []byte, length int) {
+func (d *Dissector) udp(b []byte, length int) {
 	d.proto = "udp"
 	if len(b) < 4 {
 		d.portless()
 		return
 	}
 	src, dst := d.u16(b, 0), d.u16(b, 2)
-	d.ports(layers.IPProtocolUDP, src, dst)
+	d.ports(headers.UDP, src, dst)
 	if length < 8 {
 		d.addf("truncated-udp %d", length)
 		return
@@ -22,9 +22,7 @@ func (d *Dissector) udpDatagram(b []byte, length int) {
 		d.addf("truncated-udplength %d", size)
 		return
 	}
-	if d.ended || !d.has(b, 8) {
-		return
-	}
+	d.require(b, 8)
 	size, length = size-8, length-8
 	length = min(length, size)
 	if d.o.Verbose > 0 && !d.o.Unverified {
@@ -47,7 +45,7 @@ func (d *Dissector) udpDatagram(b []byte, length int) {
 		d.ntp(payload, length)
 		return
 	case either(4789):
-		d.vxlanHeader(payload, length)
+		d.vxlan(payload, length)
 		return
 	case either(6081):
 		d.geneve(payload, length)
@@ -56,7 +54,7 @@ func (d *Dissector) udpDatagram(b []byte, length int) {
 		d.mpls(payload, length)
 		return
 	}
-	if size > length && !d.net.fragment {
+	if size > length && !d.net.isFragment {
 		d.addf("UDP, bad length %d > %d", size, length)
 	} else {
 		d.number("UDP, length ", uint64(size))
@@ -66,7 +64,7 @@ func (d *Dissector) udpDatagram(b []byte, length int) {
 // udpChecksum appends whether the checksum is right. With a single -v it omits IPv4's, because that
 // is optional.
 func (d *Dissector) udpChecksum(b []byte, length int) {
-	if d.net.fragment || d.net.version == 4 && d.o.Verbose < 2 {
+	if d.net.isFragment || d.net.version == 4 && d.o.Verbose < 2 {
 		return
 	}
 	was := d.u16(b, 6)

@@ -55,7 +55,7 @@ func Parse(typ Link, packet []byte, h *Headers) bool {
 		return false
 	}
 	b := packet[size:]
-	for h.EtherType = etherType; isTag(h.EtherType); b = b[4:] {
+	for h.EtherType = etherType; IsTag(h.EtherType); b = b[4:] {
 		if len(b) < 2 {
 			return false
 		}
@@ -80,7 +80,8 @@ func Parse(typ Link, packet []byte, h *Headers) bool {
 	return true
 }
 
-func isTag(etherType uint16) bool {
+// IsTag reports whether a VLAN tag follows an EtherType.
+func IsTag(etherType uint16) bool {
 	return etherType == 0x8100 || etherType == 0x88a8 || etherType == 0x9100 || etherType == 0x9200
 }
 
