@@ -89,12 +89,16 @@ var (
 	dhcpHardware  = map[uint8]string{1: "ether", 6: "ieee802", 7: "arcnet", 15: "frelay", 23: "strip", 24: "ieee1394"}
 	dhcpAgents    = map[uint8]string{1: "Circuit-ID", 2: "Remote-ID", 6: "Subscriber-ID"}
 	fqdnFlags     = []bit{{1, "S"}, {2, "O"}, {4, "E"}, {8, "N"}}
+
+	// dhcpLeast are the shortest lengths in bytes of values.
+	dhcpLeast = map[uint8]int{dhcpNetbiosNode: 1, dhcpOverload: 1, dhcpClientID: 1, dhcpUserClass: 2, dhcpFQDN: 3,
+		dhcpRoutesOption: 5, dhcpMicrosoftRoutes: 5}
 )
 
 // dhcpOptions appends the options of length bytes, a line each.
 func (d *Dissector) dhcpOptions(b []byte, length int) {
 	isCut := len(b) < length
-	all := d.o.Verbose > 2 // also show padding and the end
+	showsAll := d.o.Verbose > 2 // also padding and the end
 	for len(b) > 0 {
 		kind := b[0]
 		b = b[1:]
@@ -104,14 +108,14 @@ func (d *Dissector) dhcpOptions(b []byte, length int) {
 				times++
 				b = b[1:]
 			}
-			if all {
+			if kind == dhcpEnd && !showsAll {
+				return
+			}
+			if showsAll {
 				d.addf("\n\t    %s (%d), length 0", dhcpKinds[kind].name, kind)
 			}
-			if all && times > 1 {
+			if showsAll && times > 1 {
 				d.addf(", occurs %d", times)
-			}
-			if kind == dhcpEnd && !all {
-				return
 			}
 			continue
 		}
@@ -135,16 +139,17 @@ func (d *Dissector) dhcpOptions(b []byte, length int) {
 
 // dhcpOption appends the value of an option, and returns the number of its bytes that it has shown.
 func (d *Dissector) dhcpOption(kind uint8, form dhcpForm, b []byte) int {
-	atLeast := func(n int) bool {
-		if len(b) < n {
-			d.addf("[ERROR: length < %d bytes]", n)
-		}
-		return len(b) >= n
+	if least := dhcpLeast[kind]; len(b) < least {
+		d.addf("[ERROR: length < %d bytes]", least)
+		return len(b)
 	}
-	switch {
-	case kind == dhcpMessageType && len(b) == 1: // of another length it is shown as dhcpBytes
+	switch kind {
+	case dhcpMessageType:
+		if len(b) != 1 {
+			return d.dhcpList(form, b)
+		}
 		d.add(lookUp(dhcpMessages, b[0], "Unknown (%d)"))
-	case kind == dhcpParameters:
+	case dhcpParameters:
 		for i, wanted := range b {
 			separator := ", "
 			if i%4 == 0 {
@@ -152,38 +157,27 @@ func (d *Dissector) dhcpOption(kind uint8, form dhcpForm, b []byte) int {
 			}
 			d.addf("%s%s (%d)", separator, dhcpKindOf(wanted, 0).name, wanted)
 		}
-	case kind == dhcpNetbiosNode:
-		if atLeast(1) {
-			d.add(lookUp(dhcpNodes, b[0], "#%d"))
-			return 1
-		}
-	case kind == dhcpOverload:
-		if atLeast(1) {
-			d.add(lookUp(dhcpOverloads, b[0], "#%d"))
-			return 1
-		}
-	case kind == dhcpClientID:
-		if atLeast(1) {
-			d.dhcpClient(b[0], b[1:])
-		}
-	case kind == dhcpUserClass:
-		if atLeast(2) {
-			d.dhcpClasses(b)
-		}
-	case kind == dhcpFQDN:
-		if atLeast(3) {
-			d.dhcpName(b)
-		}
-	case kind == dhcpAgentInfo:
+	case dhcpNetbiosNode:
+		d.add(lookUp(dhcpNodes, b[0], "#%d"))
+		return 1
+	case dhcpOverload:
+		d.add(lookUp(dhcpOverloads, b[0], "#%d"))
+		return 1
+	case dhcpClientID:
+		d.dhcpClient(b[0], b[1:])
+	case dhcpUserClass:
+		d.dhcpClasses(b)
+	case dhcpFQDN:
+		d.dhcpName(b)
+	case dhcpAgentInfo:
 		return d.dhcpAgent(b)
-	case kind == dhcpRoutesOption || kind == dhcpMicrosoftRoutes:
-		if atLeast(5) {
-			d.dhcpRoutes(b)
-		}
-	case form == dhcpText:
-		d.inQuotes(b)
+	case dhcpRoutesOption, dhcpMicrosoftRoutes:
+		d.dhcpRoutes(b)
 	default:
-		return d.dhcpList(form, b)
+		if form != dhcpText {
+			return d.dhcpList(form, b)
+		}
+		d.inQuotes(b)
 	}
 	return len(b)
 }

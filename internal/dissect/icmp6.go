@@ -30,7 +30,7 @@ func (d *Dissector) icmp6(b []byte, length int) {
 	}
 	verbose := d.o.Verbose > 0
 	if verbose && !d.net.isFragment && length <= len(b) {
-		if was, computed := d.u16(b, 2), checksum(b[:length], d.net.pseudoHeader(length, 58)); computed != 0 {
+		if was, computed := d.u16(b, 2), checksum(b[:length], d.net.pseudoHeader(length, headers.ICMPv6)); computed != 0 {
 			d.addf("[bad icmp6 cksum 0x%04x -> 0x%04x!] ", was, rightSum(was, computed))
 		} else {
 			d.add("[icmp6 sum ok] ")

@@ -36,92 +36,39 @@ func (d *Dissector) ipv6(b []byte, length int) {
 	if !hasPorts(next) {
 		d.hosts()
 	}
-	d.ip6Extensions(extensions{header: b, payload: payload, next: next}, b[40:], length, total-40)
+	d.ip6Extensions(&extensions{packet: b, length: length, payload: payload, next: next}, b[40:], total-40)
 }
 
 // extensions is the progress in a packet's extension headers.
 type extensions struct {
-	header       []byte // from the IPv6 header on
-	payload      int    // the length after that header, or 0
-	next         uint8
-	any, options bool // an extension header, or hop-by-hop options, came before
-	jumbo        bool // the length was in an option
+	packet     []byte // from the IPv6 header on
+	length     int    // bytes of the packet before it was cut
+	payload    int    // the length of the payload in the IPv6 header or of a jumbogram, or 0
+	next       uint8  // the next header
+	any        bool   // an extension header came before
+	hasOptions bool   // hop-by-hop options came before
+	isJumbo    bool   // the length was in an option
 }
 
-// ip6Extensions appends extension headers, and their payload in rest bytes. The whole packet has
-// length bytes.
-func (d *Dissector) ip6Extensions(e extensions, b []byte, length, rest int) {
+// ip6Extensions appends extension headers, and their payload, in b; rest is the length of b before
+// it was cut.
+func (d *Dissector) ip6Extensions(e *extensions, b []byte, rest int) {
 	for {
 		size := 0
 		switch e.next {
 		case protoHopByHop:
-			if e.options {
-				d.add("[The Hop-by-Hop Options header was already found]")
-				d.invalid()
-				return
-			}
-			if e.any {
-				d.add("[The Hop-by-Hop Options header don't follow the IPv6 header]")
-				d.invalid()
-				return
-			}
-			d.proto = "hbhopt"
-			size = d.ip6Options("HBH ", b, &e)
-			if e.payload == 0 && !e.jumbo {
-				d.add("[No valid Jumbo Payload Hop-by-Hop option found]")
-				d.invalid()
-				return
-			}
-			e.options = true
+			size = d.hopByHop(e, b)
 		case protoDestination:
 			d.proto = "dstopt"
 			size = d.ip6Options("DSTOPT ", b, nil)
 		case protoFragment:
-			d.proto = "frag6"
-			place := d.u16(b, 2)
-			if d.add("frag ("); d.o.Verbose > 0 {
-				d.addf("0x%08x:", d.u32(b, 4))
-			}
-			behind := 40 + int(d.u16(e.header, 4)) - (len(e.header) - len(b)) - 8
-			d.addf("%d|%d)", place&0xfff8, behind)
-			if place&0xfff8 != 0 {
-				return
-			}
-			d.add(" ")
-			size = 8
-			if len(b) <= size {
-				if d.proto = "ip6"; rest > size {
-					d.truncated()
-				}
-				return
-			}
-			d.net.isFragment = true
+			size = d.ip6Fragment(e, b, rest)
 		case protoRouting:
 			size = d.ip6Routing(b)
 		case protoMobileOld, protoMobility:
 			d.addf("%s (%d), length %d", protocolNames[e.next], e.next, rest)
-			return
 		default:
-			if e.jumbo {
-				seen := len(e.header) - len(b)
-				if total := e.payload + 40; length < total {
-					d.addf("truncated-ip6 - %d bytes missing!", total-length)
-				}
-				rest = e.payload + 40 - seen
-				if rest < 0 {
-					d.proto = "ip6"
-					d.truncated()
-				}
-				b = limit(b, rest)
-			} else if e.payload == 0 {
-				if e.any {
-					d.proto = "ip6"
-					d.truncated()
-				}
-				b, rest = b[:0], 0
-			}
-			d.ipPayload(e.next, b, rest)
-			return
+			d.ip6Payload(e, b, rest)
 		}
 		if size == 0 {
 			return
@@ -133,6 +80,73 @@ func (d *Dissector) ip6Extensions(e extensions, b []byte, length, rest int) {
 		e.any, e.next = true, b[0]
 		b, rest = skip(b, size), rest-size
 	}
+}
+
+// hopByHop appends hop-by-hop options, and returns their size, or 0 if they are invalid.
+func (d *Dissector) hopByHop(e *extensions, b []byte) (size int) {
+	switch {
+	case e.hasOptions:
+		d.add("[The Hop-by-Hop Options header was already found]")
+	case e.any:
+		d.add("[The Hop-by-Hop Options header don't follow the IPv6 header]")
+	default:
+		d.proto = "hbhopt"
+		size = d.ip6Options("HBH ", b, e)
+		e.hasOptions = true
+		if e.payload != 0 || e.isJumbo {
+			return size
+		}
+		d.add("[No valid Jumbo Payload Hop-by-Hop option found]")
+	}
+	d.invalid()
+	return 0
+}
+
+// ip6Fragment appends a fragment header, and returns its size, or 0 if no header follows.
+func (d *Dissector) ip6Fragment(e *extensions, b []byte, rest int) (size int) {
+	d.proto = "frag6"
+	offset := d.u16(b, 2) &^ 7
+	if d.add("frag ("); d.o.Verbose > 0 {
+		d.addf("0x%08x:", d.u32(b, 4))
+	}
+	const header = 8
+	data := 40 + int(d.u16(e.packet, 4)) - (len(e.packet) - len(b)) - header
+	d.addf("%d|%d)", offset, data)
+	if offset != 0 {
+		return 0
+	}
+	d.add(" ")
+	if len(b) <= header {
+		if d.proto = "ip6"; rest > header {
+			d.truncated()
+		}
+		return 0
+	}
+	d.net.isFragment = true
+	return header
+}
+
+// ip6Payload appends the payload after the last extension header.
+func (d *Dissector) ip6Payload(e *extensions, b []byte, rest int) {
+	switch {
+	case e.isJumbo:
+		total := e.payload + 40
+		if e.length < total {
+			d.addf("truncated-ip6 - %d bytes missing!", total-e.length)
+		}
+		rest = total - (len(e.packet) - len(b))
+		if rest < 0 {
+			d.proto = "ip6"
+			d.truncated()
+		}
+		b = limit(b, rest)
+	case e.payload == 0 && e.any:
+		d.proto = "ip6"
+		d.truncated()
+	case e.payload == 0:
+		b, rest = nil, 0
+	}
+	d.ipPayload(e.next, b, rest)
 }
 
 // ip6Options appends a header of options, and returns its size. From hop-by-hop options it stores a
@@ -187,14 +201,14 @@ func (d *Dissector) ip6Option(kind uint8, option []byte, e *extensions) {
 		switch {
 		case e == nil:
 			why = " - not a hop-by-hop option"
-		case e.jumbo:
+		case e.isJumbo:
 			why = " - already seen"
 		case e.payload != 0:
 			why = " - payload len != 0"
 		case length < 65536:
 			why = " - < 65536"
 		default:
-			e.jumbo, e.payload = true, length
+			e.isJumbo, e.payload = true, length
 		}
 		if show {
 			d.addf("(jumbo: %d%s) ", length, why)

@@ -72,7 +72,7 @@ func (d *Dissector) vrrpAddresses(b []byte, length int, version uint8) {
 	if length <= len(b) {
 		start := uint64(0)
 		if version == 3 {
-			start = d.net.pseudoHeader(length, 112)
+			start = d.net.pseudoHeader(length, protoVRRP)
 		}
 		if checksum(b[:length], start) != 0 {
 			d.addf(", (bad vrrp cksum %x)", d.u16(b, 6))

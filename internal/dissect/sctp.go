@@ -63,7 +63,7 @@ func (d *Dissector) sctp(b []byte, length int) {
 
 // sctpChunk appends the part of a chunk after its type. It returns false if the chunk is too short.
 func (d *Dissector) sctpChunk(b []byte) bool {
-	short := func(n int) bool {
+	isShort := func(n int) bool {
 		if len(b) < 4+n {
 			d.addf("bogus chunk length %d]", len(b))
 			return true
@@ -76,12 +76,12 @@ func (d *Dissector) sctpChunk(b []byte) bool {
 			d.add(bitNames(uint32(flags), []bit{{4, "(U)"}, {2, "(B)"}, {1, "(E)"}}, "", ""))
 			d.add(" ")
 		}
-		if short(12) {
+		if isShort(12) {
 			return false
 		}
 		d.addf("[TSN: %d] [SID: %d] [SSEQ %d] ", d.u32(b, 4), d.u16(b, 8), d.u16(b, 10))
 		d.addf("[PPID %s] ", lookUp(sctpPayloads, d.u32(b, 12), "0x%x"))
-		if short(13) {
+		if isShort(13) {
 			return false
 		}
 		if d.o.Verbose > 1 && d.u32(b, 12) != 3 { // tcpdump prints more of M3UA
@@ -93,34 +93,28 @@ func (d *Dissector) sctpChunk(b []byte) bool {
 			d.add("]")
 		}
 	case 1, 2:
-		if short(16) {
+		if isShort(16) {
 			return false
 		}
 		d.addf("[init tag: %d] [rwnd: %d] [OS: %d] [MIS: %d] [init TSN: %d] ",
 			d.u32(b, 4), d.u32(b, 8), d.u16(b, 12), d.u16(b, 14), d.u32(b, 16))
 	case 3:
-		if short(12) {
+		if isShort(12) {
 			return false
 		}
 		ack, gaps, twice := d.u32(b, 4), int(d.u16(b, 12)), int(d.u16(b, 14))
 		d.addf("[cum ack %d] [a_rwnd %d] [#gap acks %d] [#dup tsns %d] ", ack, d.u32(b, 8), gaps, twice)
-		rest := b[16:]
-		list := func(n int, show func(i int)) bool {
-			for i := 1; i <= n && len(rest) > 0; i++ {
-				if len(rest) < 4 {
-					d.addf("bogus chunk length %d]", len(b))
-					return false
-				}
-				show(i)
-				rest = rest[4:]
+		for i, rest := 1, b[16:]; i <= gaps+twice && len(rest) > 0; i, rest = i+1, rest[4:] {
+			if len(rest) < 4 {
+				d.addf("bogus chunk length %d]", len(b))
+				return false
 			}
-			return true
+			if i <= gaps {
+				d.addf("\n\t\t[gap ack block #%d: start = %d, end = %d] ", i, ack+uint32(d.u16(rest, 0)), ack+uint32(d.u16(rest, 2)))
+			} else {
+				d.addf("\n\t\t[dup TSN #%d: %d] ", i-gaps, d.u32(rest, 0))
+			}
 		}
-		return list(gaps, func(i int) {
-			d.addf("\n\t\t[gap ack block #%d: start = %d, end = %d] ", i, ack+uint32(d.u16(rest, 0)), ack+uint32(d.u16(rest, 2)))
-		}) && list(twice, func(i int) {
-			d.addf("\n\t\t[dup TSN #%d: %d] ", i, d.u32(rest, 0))
-		})
 	}
 	return true
 }

@@ -36,16 +36,7 @@ func (d *Dissector) tcp(b []byte, length int) {
 		return
 	}
 	if d.o.Verbose > 0 && !d.o.Unverified && !d.net.isFragment && len(b) >= length {
-		was := d.u16(b, 16)
-		d.addf(", cksum 0x%04x", was)
-		switch computed := checksum(b[:length], d.net.pseudoHeader(length, 6)); {
-		case computed == 0:
-			d.add(" (correct)")
-		case d.net.isUnfinished(was, length, 6):
-			d.addf(" (unfinished -> 0x%04x)", rightSum(was, computed))
-		default:
-			d.addf(" (incorrect -> 0x%04x)", rightSum(was, computed))
-		}
+		d.tcpChecksum(b[:length])
 	}
 	payload := length - size
 	if sequence := d.u32(b, 4); d.o.Verbose > 1 || payload > 0 || flags&(tcpSyn|tcpFin|tcpRst) != 0 {
@@ -72,12 +63,28 @@ func (d *Dissector) tcp(b []byte, length int) {
 		d.addf(" [remaining caplen(%d) < header length(%d)]", len(b), size)
 		d.truncated()
 	}
-	if rest := b[size:]; flags&tcpRst != 0 && d.o.Verbose > 0 {
+	either := func(port uint16) bool { return src == port || dst == port }
+	switch rest := b[size:]; {
+	case flags&tcpRst != 0 && d.o.Verbose > 0:
 		d.tcpReset(rest, payload)
-	} else if either := func(port uint16) bool { return src == port || dst == port }; either(80) || either(8080) {
+	case either(80), either(8080):
 		d.http(rest, payload)
-	} else if either(53) {
+	case either(53):
 		d.dnsStream(rest, payload)
+	}
+}
+
+// tcpChecksum appends the checksum of a segment, and whether it is right.
+func (d *Dissector) tcpChecksum(b []byte) {
+	was := d.u16(b, 16)
+	d.addf(", cksum 0x%04x", was)
+	switch computed := checksum(b, d.net.pseudoHeader(len(b), headers.TCP)); {
+	case computed == 0:
+		d.add(" (correct)")
+	case d.net.isUnfinished(was, len(b), headers.TCP):
+		d.addf(" (unfinished -> 0x%04x)", rightSum(was, computed))
+	default:
+		d.addf(" (incorrect -> 0x%04x)", rightSum(was, computed))
 	}
 }
 
