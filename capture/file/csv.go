@@ -22,7 +22,7 @@ type csvEncoder struct{ lines *lines.JSONEncoder }
 func (csvEncoder) header(b []byte) []byte { return lines.AppendTitles(b) }
 
 func (e csvEncoder) packets(c *chunk, packets []capture.Packet) (n int, err error) {
-	e.lines.Look()
+	e.lines.AddSources()
 	for ; n < len(packets) && c.hasRoom(e.lines.RowRoom(&packets[n])); n++ {
 		c.blocks = e.lines.AppendRow(c.blocks, &packets[n])
 		c.noteEnd(&packets[n])

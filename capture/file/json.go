@@ -22,7 +22,7 @@ type jsonEncoder struct{ lines *lines.JSONEncoder }
 func (jsonEncoder) header(b []byte) []byte { return b }
 
 func (e jsonEncoder) packets(c *chunk, packets []capture.Packet) (n int, err error) {
-	e.lines.Look()
+	e.lines.AddSources()
 	for ; n < len(packets) && c.hasRoom(e.lines.Room(&packets[n])); n++ {
 		c.blocks = e.lines.Append(c.blocks, &packets[n])
 		c.noteEnd(&packets[n])

@@ -41,7 +41,7 @@ type Packet struct {
 	Origin  []byte // printed after the time, followed by a space; not printed if empty
 
 	Link     headers.Link
-	LinkName string // name of a link.Unknown, whose headers are not decoded
+	LinkName string // name of the type if Link is UnknownLink; its headers are not decoded
 }
 
 // A Dissector turns packets into lines. It belongs to one goroutine.
