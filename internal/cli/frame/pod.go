@@ -65,7 +65,7 @@ func (p *Process) Pods() (*pods.Owners, error) {
 	if all == nil {
 		return nil, unread
 	}
-	owners, err := pods.Look(all, p.home)
+	owners, err := pods.FindOwners(all, p.home)
 	if err == nil {
 		err = unread
 	}
