@@ -91,11 +91,12 @@ func (h *Headers) ipv4(b []byte) {
 	}
 	h.Family, h.Protocol, h.IP = 4, b[9], b
 	h.Source, h.Destination = netip.AddrFrom4([4]byte(b[12:16])), netip.AddrFrom4([4]byte(b[16:20]))
-	if binary.BigEndian.Uint16(b[6:])&0x3fff != 0 { // more follow, or not the first
-		h.Fragment, h.Piece = true, b[min(len(b), int(b[0]&0xf)*4):]
-		return
+	payload := b[min(len(b), int(b[0]&0xf)*4):]
+	if binary.BigEndian.Uint16(b[6:])&0x3fff != 0 { // more fragments follow, or it is not the first one
+		h.Fragment, h.Piece = true, payload
+	} else {
+		h.Rest = payload
 	}
-	h.Rest = b[min(len(b), int(b[0]&0xf)*4):]
 }
 
 func (h *Headers) ipv6(b []byte) {
