@@ -16,6 +16,19 @@ var (
 	dnsClasses = map[uint16]string{3: "CHAOS", 4: "HS", 255: "ANY"}
 )
 
+// Flags of a DNS message (RFC 1035, 4035), besides the operation and the error.
+const (
+	dnsResponse           = 0x8000
+	dnsAuthoritative      = 0x0400
+	dnsTruncated          = 0x0200
+	dnsRecursionDesired   = 0x0100
+	dnsRecursionAvailable = 0x0080
+	dnsAuthentic          = 0x0020
+	dnsCheckingDisabled   = 0x0010
+
+	dnsUnusual = 0x06cf // flags that requests do not have, and the error
+)
+
 // A message is a DNS message; names in it can point to other positions in it.
 type message struct {
 	b           []byte
@@ -58,7 +71,7 @@ func (d *Dissector) dns(b []byte, length int, isMulticast bool) {
 	n := counts{int(d.u16(b, 4)), int(d.u16(b, 6)), int(d.u16(b, 8)), int(d.u16(b, 10))}
 	d.number("", uint64(d.u16(b, 0)))
 	d.add(dnsOperations[flags>>11&15])
-	if flags&0x8000 != 0 {
+	if flags&dnsResponse != 0 {
 		d.dnsResponse(m, flags, n)
 	} else {
 		d.dnsRequest(m, flags, n)
@@ -67,13 +80,13 @@ func (d *Dissector) dns(b []byte, length int, isMulticast bool) {
 }
 
 func (d *Dissector) dnsRequest(m *message, flags uint16, n counts) {
-	if flags&0x100 != 0 {
+	if flags&dnsRecursionDesired != 0 {
 		d.add("+")
 	}
-	if flags&0x10 != 0 {
+	if flags&dnsCheckingDisabled != 0 {
 		d.add("%")
 	}
-	if flags&0x6cf != 0 {
+	if flags&dnsUnusual != 0 {
 		d.addf(" [b2&3=0x%x]", flags)
 	}
 	count := func(n, usual int, unit string) {
@@ -105,14 +118,8 @@ func (d *Dissector) dnsRequest(m *message, flags uint16, n counts) {
 
 func (d *Dissector) dnsResponse(m *message, flags uint16, n counts) {
 	d.add(lookUp(dnsErrors, m.errorCode(n), " Resp%d"))
-	for _, mark := range []struct {
-		isShown bool
-		text    string
-	}{{flags&0x400 != 0, "*"}, {flags&0x80 == 0, "-"}, {flags&0x200 != 0, "|"}, {flags&0x20 != 0, "$"}} {
-		if mark.isShown {
-			d.add(mark.text)
-		}
-	}
+	marks := []bit{{dnsAuthoritative, "*"}, {dnsRecursionAvailable, "-"}, {dnsTruncated, "|"}, {dnsAuthentic, "$"}}
+	d.add(bitNames(uint32(flags^dnsRecursionAvailable), marks, "", "")) // a dash: it is not available
 	if n.questions != 1 {
 		d.addf(" [%dq]", n.questions)
 	}
@@ -155,26 +162,26 @@ func (d *Dissector) records(m *message, n int, title string) {
 	}
 }
 
-// errorCode returns the error code of a response; its upper bits are in an additional record.
+// errorCode returns the error code of a response; its upper bits are in the record of EDNS.
 func (m *message) errorCode(n counts) uint16 {
 	code := uint16(m.b[3] & 15)
-	look := message{b: m.b, at: m.at}
+	ahead := message{b: m.b, at: m.at}
 	for range n.questions {
-		if !look.skipName() {
+		if !ahead.skipName() {
 			return code
 		}
-		look.at += 4
+		ahead.at += 4
 	}
 	records := n.answers + n.authorities
 	for i := range records + n.additional {
-		if !look.skipName() || look.at+10 > len(look.b) {
+		if !ahead.skipName() || ahead.at+10 > len(ahead.b) {
 			return code
 		}
-		r := look.b[look.at:]
+		r := ahead.b[ahead.at:]
 		if i >= records && r[0] == 0 && r[1] == 41 {
 			return code | uint16(r[4])<<4
 		}
-		look.at += 10 + int(r[8])<<8 + int(r[9])
+		ahead.at += 10 + int(r[8])<<8 + int(r[9])
 	}
 	return code
 }
@@ -188,11 +195,7 @@ func (d *Dissector) question(m *message) {
 	d.require(m.b, m.at+4)
 	d.add(" ")
 	d.add(lookUp(dnsTypes, d.u16(m.b, m.at), "Type%d"))
-	class := d.u16(m.b, m.at+2)
-	isUnicast := m.isMulticast && class&0x8000 != 0
-	if m.isMulticast {
-		class &^= 0x8000
-	}
+	class, isUnicast := m.class(d.u16(m.b, m.at+2))
 	if class != 1 {
 		d.add(" ")
 		d.add(lookUp(dnsClasses, class, "(Class %d)"))
@@ -205,4 +208,13 @@ func (d *Dissector) question(m *message) {
 	}
 	d.add("? ")
 	m.at = d.requireName(m, start) + 4
+}
+
+// class returns the class in a field of a question or a record. In multicast DNS its upper bit is a
+// flag.
+func (m *message) class(field uint16) (class uint16, hasFlag bool) {
+	if !m.isMulticast {
+		return field, false
+	}
+	return field &^ 0x8000, field&0x8000 != 0
 }

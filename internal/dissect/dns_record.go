@@ -31,11 +31,8 @@ func (d *Dissector) record(m *message) {
 	}
 	d.require(m.b, m.at+10)
 	b := m.b[m.at:]
-	typ, class, ttl, size := d.u16(b, 0), d.u16(b, 2), d.u32(b, 4), int(d.u16(b, 8))
-	isFlush := m.isMulticast && class&0x8000 != 0
-	if m.isMulticast {
-		class &^= 0x8000
-	}
+	typ, ttl, size := d.u16(b, 0), d.u32(b, 4), int(d.u16(b, 8))
+	class, isFlush := m.class(d.u16(b, 2))
 	if class != 1 && typ != dnsOPT {
 		d.add(" ")
 		d.add(lookUp(dnsClasses, class, "(Class %d)"))

@@ -14,51 +14,45 @@ var unreachable = map[uint8]string{0: "net %s unreachable", 1: "host %s unreacha
 	13: "host %s unreachable - admin prohibited filter", 14: "host %s unreachable - host precedence violation",
 	15: "host %s unreachable - precedence cutoff"}
 
-var redirects = map[uint8]string{0: "redirect %s to net %s", 1: "redirect %s to host %s", 2: "redirect-tos %s to net %s",
-	3: "redirect-tos %s to host %s"}
-
-var icmpNames = map[uint8]string{0: "echo reply", 4: "source quench", 8: "echo request",
-	10: "router solicitation",
-	15: "information request", 16: "information reply", 17: "address mask request"}
+var (
+	redirects = map[uint8]string{0: "redirect %s to net %s", 1: "redirect %s to host %s", 2: "redirect-tos %s to net %s",
+		3: "redirect-tos %s to host %s"}
+	icmpExceeded = map[uint8]string{0: "time exceeded in-transit", 1: "ip reassembly time exceeded"}
+	icmpNames    = map[uint8]string{0: "echo reply", 4: "source quench", 8: "echo request", 10: "router solicitation",
+		15: "information request", 16: "information reply", 17: "address mask request"}
+)
 
 func (d *Dissector) icmp(b []byte, length int) {
 	d.proto = "icmp"
 	kind, code := d.u8(b, 0), d.u8(b, 1)
 	text := ""
 	switch kind {
-	case 0, 8:
+	case 0, 8: // echo
 		text = fmt.Sprintf("%s, id %d, seq %d", icmpNames[kind], d.u16(b, 4), d.u16(b, 6))
-	case 3:
+	case 3: // unreachable
 		text = d.icmpUnreachable(b, code)
-	case 5:
+	case 5: // redirect
 		gateway, dst := d.ip4Addr(b, 4), d.ip4Addr(b, 24)
 		if format, ok := redirects[code]; ok {
 			text = fmt.Sprintf(format, dst, gateway)
 		} else {
 			text = fmt.Sprintf("redirect-#%d %s to %s", code, dst, gateway)
 		}
-	case 9:
+	case 9: // router advertisement
 		text = d.icmpRouters(b)
-	case 11:
-		d.u32(b, 24)
-		switch code {
-		case 0:
-			text = "time exceeded in-transit"
-		case 1:
-			text = "ip reassembly time exceeded"
-		default:
-			text = fmt.Sprintf("time exceeded-#%d", code)
-		}
-	case 12:
+	case 11: // time exceeded
+		d.require(b, 28)
+		text = lookUp(icmpExceeded, code, "time exceeded-#%d")
+	case 12: // parameter problem
 		if text = fmt.Sprintf("parameter problem - code %d", code); code == 0 {
 			text = fmt.Sprintf("parameter problem - octet %d", d.u8(b, 4))
 		}
-	case 13:
+	case 13: // timestamp
 		text = fmt.Sprintf("time stamp query id %d seq %d", d.u16(b, 4), d.u16(b, 6))
-	case 14:
+	case 14: // timestamp reply
 		text = fmt.Sprintf("time stamp reply id %d seq %d: org %s, recv %s, xmit %s", d.u16(b, 4), d.u16(b, 6),
 			timeOfDay(d.u32(b, 8)), timeOfDay(d.u32(b, 12)), timeOfDay(d.u32(b, 16)))
-	case 18:
+	case 18: // address mask reply
 		text = fmt.Sprintf("address mask is 0x%08x", d.u32(b, 8))
 	default:
 		text = lookUp(icmpNames, kind, "type-#%d")
@@ -93,9 +87,9 @@ func (d *Dissector) icmpQuoted(b []byte) {
 func (d *Dissector) icmpUnreachable(b []byte, code uint8) string {
 	dst := d.ip4Addr(b, 24)
 	switch code {
-	case 2:
+	case 2: // protocol
 		return fmt.Sprintf("%s protocol %d unreachable", dst, d.u8(b, 17))
-	case 3:
+	case 3: // port
 		proto := d.u8(b, 17)
 		port := d.u16(b, 8+int(d.u8(b, 8)&15)*4+2)
 		switch proto {
@@ -105,7 +99,7 @@ func (d *Dissector) icmpUnreachable(b []byte, code uint8) string {
 			return fmt.Sprintf("%s udp port %d unreachable", dst, port)
 		}
 		return fmt.Sprintf("%s protocol %d port %d unreachable", dst, proto, port)
-	case 4:
+	case 4: // fragmentation needed
 		if mtu := d.u16(b, 6); mtu != 0 {
 			return fmt.Sprintf("%s unreachable - need to frag (mtu %d)", dst, mtu)
 		}

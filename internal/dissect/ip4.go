@@ -112,13 +112,13 @@ func (d *Dissector) ip4Options(b []byte, length int) bool {
 			return false
 		}
 		switch code {
-		case 0:
+		case 0: // end
 			return true
-		case 68:
+		case 68: // timestamps
 			d.ip4Timestamps(b[:n])
-		case 7, 137, 131:
+		case 7, 137, 131: // routes
 			d.ip4Route(b[:n])
-		case 148:
+		case 148: // router alert
 			if n < 4 {
 				d.addf(" [bad length %d]", n)
 			} else if value := d.u16(b, 2); value != 0 {

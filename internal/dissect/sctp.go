@@ -71,7 +71,7 @@ func (d *Dissector) sctpChunk(b []byte) bool {
 		return false
 	}
 	switch b[0] {
-	case 0:
+	case 0: // DATA
 		if flags := b[1] & 7; flags != 0 {
 			d.add(bitNames(uint32(flags), []bit{{4, "(U)"}, {2, "(B)"}, {1, "(E)"}}, "", ""))
 			d.add(" ")
@@ -92,13 +92,13 @@ func (d *Dissector) sctpChunk(b []byte) bool {
 			}
 			d.add("]")
 		}
-	case 1, 2:
+	case 1, 2: // INIT, INIT ACK
 		if isShort(16) {
 			return false
 		}
 		d.addf("[init tag: %d] [rwnd: %d] [OS: %d] [MIS: %d] [init TSN: %d] ",
 			d.u32(b, 4), d.u32(b, 8), d.u16(b, 12), d.u16(b, 14), d.u32(b, 16))
-	case 3:
+	case 3: // SACK
 		if isShort(12) {
 			return false
 		}

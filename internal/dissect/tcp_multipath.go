@@ -15,33 +15,33 @@ func (d *Dissector) multipath(b []byte, flags byte) bool {
 	d.addf(" %d %s", size+2, multipathNames[kind])
 	ok := true
 	switch kind {
-	case 0:
+	case 0: // capable
 		ok = d.multipathCapable(b, low, flags)
-	case 1:
+	case 1: // join
 		ok = d.multipathJoin(b, low, flags)
-	case 2:
+	case 2: // data sequence
 		ok = size >= 2 && flags&tcpSyn == 0 && d.multipathSequence(b)
-	case 3:
+	case 3: // add an address
 		ok = d.multipathAddress(b, low)
-	case 4:
+	case 4: // remove addresses
 		if ok = size >= 2; ok {
 			d.add(" id")
 			for _, id := range b[1:] {
 				d.addf(" %d", id)
 			}
 		}
-	case 5:
+	case 5: // priority
 		if ok = size == 1 || size == 2; ok {
 			d.add([2]string{" non-backup", " backup"}[low&1])
 			if size == 2 {
 				d.addf(" id %d", b[1])
 			}
 		}
-	case 6:
+	case 6: // fail
 		if ok = size == 10; ok {
 			d.addf(" seq %d", d.u64(b, 2))
 		}
-	case 7:
+	case 7: // fast close
 		if ok = size == 10; ok {
 			d.addf(" key 0x%x", d.u64(b, 2))
 		}

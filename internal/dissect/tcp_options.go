@@ -58,26 +58,26 @@ func (d *Dissector) tcpOption(kind uint8, b []byte, size, left int, flags byte) 
 	switch kind {
 	case 0, 1, 4: // without a value
 		return 0
-	case 2:
+	case 2: // maximum segment size
 		d.number(" ", uint64(d.u16(b, 0)))
 		return used
-	case 3:
+	case 3: // window scale
 		d.number(" ", uint64(d.u8(b, 0)))
 		return used
-	case 6, 7, 11, 12, 13:
+	case 6, 7, 11, 12, 13: // echo (RFC 1072) and T/TCP (RFC 1644)
 		d.addf(" %d", d.u32(b, 0))
 		return used
-	case 8:
+	case 8: // timestamps
 		d.number(" val ", uint64(d.u32(b, 0)))
 		d.number(" ecr ", uint64(d.u32(b, 4)))
 		return used
-	case 19:
+	case 19: // a signature by MD5
 		d.addf(" can't check - %x", d.bytes(b, 0, used))
 		return used
-	case 20:
+	case 20: // SCPS
 		d.addf(" cap %02x id %d", d.u8(b, 0), d.u8(b, 1))
 		return used
-	case 28:
+	case 28: // user timeout
 		value := d.u16(b, 0)
 		seconds := int(value >> 1)
 		if value&1 != 0 {
@@ -85,7 +85,7 @@ func (d *Dissector) tcpOption(kind uint8, b []byte, size, left int, flags byte) 
 		}
 		d.addf(" 0x%x %d", value, seconds)
 		return used
-	case 5:
+	case 5: // selective acknowledgments
 		if size%8 != 0 {
 			d.add(" invalid sack")
 			return size
@@ -94,7 +94,7 @@ func (d *Dissector) tcpOption(kind uint8, b []byte, size, left int, flags byte) 
 		for at := 0; at < size; at += 8 {
 			d.addf("{%d:%d}", d.u32(b, at), d.u32(b, at+4))
 		}
-	case 29:
+	case 29: // authentication
 		if size < 2 {
 			d.invalid()
 			return size
@@ -103,20 +103,20 @@ func (d *Dissector) tcpOption(kind uint8, b []byte, size, left int, flags byte) 
 		if size > 2 {
 			d.addf(" mac 0x%x", d.bytes(b, 2, size-2))
 		}
-	case 30:
+	case 30: // MPTCP
 		d.require(b, size)
 		if !d.multipath(b[:size], flags) {
 			d.proto = "tcp"
 			return -1
 		}
-	case 34:
+	case 34: // fast open
 		if size > left {
 			return -1
 		}
 		d.require(b, size)
 		d.add(" ")
 		d.fastOpen(b, size)
-	case 254:
+	case 254: // an experiment, by its number
 		if size < 2 {
 			return -1
 		}
