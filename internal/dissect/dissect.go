@@ -2,8 +2,8 @@
 // scripts used to tcpdump find the same fields. Sequence numbers are absolute, as with -S: relative
 // ones need the state of every flow, and a sample of packets rarely has a flow's SYN.
 //
-// Each header is decoded when the line reaches it, field by field up to the end of the bytes; fields
-// that are not printed are not read.
+// Each header is decoded when the line reaches it, field by field up to the end of the bytes;
+// fields that are not printed are not read.
 //
 // For protocols that tcpdump decodes and this package does not, a line has the headers before them.
 // It never contradicts tcpdump's line.

@@ -20,8 +20,8 @@ func graphic(c byte) byte {
 	return '.'
 }
 
-// appendHex appends lines of 16 bytes in hexadecimal, each with an indentation, its offset and, with
-// ascii, the bytes as characters.
+// appendHex appends lines of 16 bytes in hexadecimal, each with an indentation, its offset and,
+// with ascii, the bytes as characters.
 func appendHex(b, data []byte, ascii bool, indent string) []byte {
 	for offset := 0; len(data) > 0; offset += 16 {
 		row := data[:min(16, len(data))]

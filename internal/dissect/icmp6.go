@@ -46,8 +46,8 @@ func (d *Dissector) icmp6(b []byte, length int) {
 	}
 }
 
-// icmp6Message appends the part of a message after its type. It returns false if the length does not
-// follow.
+// icmp6Message appends the part of a message after its type. It returns false if the length does
+// not follow.
 func (d *Dissector) icmp6Message(kind, code uint8, b []byte, length int) bool {
 	options := func(at int) {
 		if d.o.Verbose > 0 {

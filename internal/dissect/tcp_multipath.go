@@ -2,8 +2,8 @@ package dissect
 
 var multipathNames = [...]string{"capable", "join", "dss", "add-addr", "rem-addr", "prio", "fail", "fast-close", "unknown"}
 
-// multipath appends an option of MPTCP (RFC 8684) with the value b. It returns false if the option is
-// invalid.
+// multipath appends an option of MPTCP (RFC 8684) with the value b. It returns false if the option
+// is invalid.
 func (d *Dissector) multipath(b []byte, flags byte) bool {
 	d.proto = "mptcp"
 	size := len(b)

@@ -38,8 +38,8 @@ func (d *Dissector) udp(b []byte, length int) {
 	}
 }
 
-// udpPayload appends the message of a protocol that one of the ports belongs to. It returns false if
-// neither has a known protocol.
+// udpPayload appends the message of the protocol to which one of the ports belongs. It returns
+// false if it cannot decode that.
 func (d *Dissector) udpPayload(src, dst uint16, b []byte, length int) bool {
 	either := func(port uint16) bool { return src == port || dst == port }
 	switch {

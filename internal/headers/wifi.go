@@ -63,7 +63,7 @@ func (t Link) Frame(packet []byte) (f WiFiFrame, ok bool) {
 		case fromDS:
 			f.Source = address(3)
 		}
-		isAggregate := false // several packets, each with its own headers
+		isAggregate := false  // several packets, each with its own headers
 		if f.Subtype&8 != 0 { // with quality of service
 			isAggregate = len(b) > header && b[header]&0x80 != 0
 			header += 2

@@ -180,8 +180,8 @@ func (t *Text) AppendOrigin(b []byte, p *capture.Packet) []byte {
 	return b
 }
 
-// verdictName returns a verdict as lines show it, and its colour. A plain number is the value that a
-// traced function has returned.
+// verdictName returns a verdict as lines show it, and its colour. A plain number is the value that
+// a traced function has returned.
 func verdictName(kind capture.VerdictKind, v capture.Verdict) (name, color string) {
 	name = strings.ToUpper(kind.NameOf(v))
 	switch {

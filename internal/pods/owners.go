@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Owners map interfaces and addresses to pods, as of the call of FindOwners. nil = there are no pods.
+// Owners map interfaces and addresses to pods, as of the call of FindOwners. nil = there are no
+// pods.
 type Owners struct {
 	own       *Pod         // the pod in whose network namespace FindOwners was called; nil = it is no pod's
 	byLink    map[int]*Pod // by the indices of interfaces of that namespace
@@ -23,9 +24,9 @@ type Address struct {
 	Pod *Pod
 }
 
-// FindOwners finds the interfaces of the calling thread's network namespace that belong to pods, and the
-// pods' addresses. home is the network namespace of the host if this thread has left it; nil = it
-// has not.
+// FindOwners finds the interfaces of the calling thread's network namespace that belong to pods,
+// and the pods' addresses. home is the network namespace of the host if this thread has left it;
+// nil = it has not.
 //
 // An interface belongs to a pod if it is in the pod's network namespace, or if it is one end of a
 // pair whose other end is there. The kernel reports the ids of the namespaces at the other ends
@@ -154,8 +155,8 @@ func (o *Owners) Of(index int) *Pod {
 	return o.byLink[index]
 }
 
-// Addresses returns the addresses that FindOwners found: for each pod at most one of IPv4 and one of
-// IPv6, the oldest, and no link-local one.
+// Addresses returns the addresses that FindOwners found: for each pod at most one of IPv4 and one
+// of IPv6, the oldest, and no link-local one.
 func (o *Owners) Addresses() []Address {
 	if o == nil {
 		return nil
