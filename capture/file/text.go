@@ -40,7 +40,7 @@ type textEncoder struct {
 func (e *textEncoder) header(b []byte) []byte { return append(b, e.titles...) }
 
 func (e *textEncoder) packets(c *chunk, packets []capture.Packet) (n int, err error) {
-	e.lines.Look()
+	e.lines.AddSources()
 	for ; n < len(packets) && c.hasRoom(e.room(&packets[n])); n++ {
 		c.blocks = e.append(c.blocks, &packets[n])
 		c.noteEnd(&packets[n])

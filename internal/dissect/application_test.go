@@ -125,7 +125,7 @@ func applicationPackets(t testing.TB) (packets []packet) {
 		"GET / HTTP/1.1\x00\r\n", "\r\nGET /\r\n", "G", "HTTP/", "TRACE /\r\n\tfold\r\n", "GET / HTTP/1.1\r", "HTTP/1.1 20x OK\r\n",
 		"HTTP/1.1  200\r\n", "HTTP/1.1\t200\r\n", "GET\t/\r\n", "GET /\x80\r\n", strings.Repeat("x", 200) + " 200\r\n", strings.Repeat("x", 127) + " 200\r\n",
 		strings.Repeat("x", 126) + " 200 \r\n", "PATCH / HTTP/1.1\r\n", "LINK /\r\n", "HTTP/1.1 200"}
-	for method := range httpMethods {
+	for _, method := range httpMethods {
 		requests = append(requests, method+" / HTTP/1.1\r\n")
 	}
 	for _, request := range requests {

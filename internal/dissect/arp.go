@@ -3,74 +3,75 @@ package dissect
 import (
 	"bytes"
 	"net"
-
-	"github.com/gopacket/gopacket"
-	"github.com/gopacket/gopacket/layers"
 )
 
 var (
-	arpHardware = map[layers.LinkType]string{1: "Ethernet", 6: "TokenRing", 7: "ArcNet", 15: "FrameRelay", 23: "Strip",
-		24: "IEEE 1394", 19: "ATM", 32: "InfiniBand"}
+	arpHardware = map[uint16]string{1: "Ethernet", 6: "TokenRing", 7: "ArcNet", arpFrameRelay: "FrameRelay", 23: "Strip",
+		24: "IEEE 1394", arpATM: "ATM", 32: "InfiniBand"}
 	arpOperations = map[uint16]string{1: "Request", 2: "Reply", 3: "Reverse Request", 4: "Reverse Reply",
 		8: "Inverse Request", 9: "Inverse Reply", 10: "NACK Reply"}
 )
 
+// Types of hardware whose addresses are not shown.
+const arpFrameRelay, arpATM = 15, 19
+
 func (d *Dissector) arp(b []byte, length int) {
 	d.proto = "arp"
-	a := &d.arpMsg
-	if a.DecodeFromBytes(b, gopacket.NilDecodeFeedback) != nil {
-		d.truncated()
-		return
-	}
+	d.require(b, 8)
+	hardware, protocol, operation := d.u16(b, 0), d.u16(b, 2), d.u16(b, 6)
+	hardwareSize, protocolSize := int(b[4]), int(b[5])
+	d.require(b, 8+2*hardwareSize+2*protocolSize)
+	sender := b[8:]
+	target := sender[hardwareSize+protocolSize:]
 	d.name("ARP, ")
-	if a.AddrType == 19 { // its addresses are at other offsets
+	if hardware == arpATM { // its addresses are at other offsets
 		d.addf("ATM, length %d", length)
 		return
 	}
-	ip := (a.Protocol == layers.EthernetTypeIPv4 || a.Protocol == 0x1000)
-	if odd := !ip || a.ProtAddressSize != 4 || a.HwAddressSize == 0; odd || d.o.Verbose > 0 {
-		d.addf("%s (len %d), %s (len %d)", lookUp(arpHardware, a.AddrType, "Unknown Hardware (%d)"), a.HwAddressSize,
-			lookUp(etherNames, uint16(a.Protocol), "Unknown Protocol (0x%04x)"), a.ProtAddressSize)
+	isIP := protocol == etherIPv4 || protocol == 0x1000 // with a trailer
+	if odd := !isIP || protocolSize != 4 || hardwareSize == 0; odd || d.o.Verbose > 0 {
+		d.addf("%s (len %d), %s (len %d)", lookUp(arpHardware, hardware, "Unknown Hardware (%d)"), hardwareSize,
+			lookUp(etherNames, protocol, "Unknown Protocol (0x%04x)"), protocolSize)
 		if d.o.Verbose == 0 {
 			d.addf(", length %d", length)
 			return
 		}
 		d.add(", ")
 	}
-	d.addf("%s ", lookUp(arpOperations, a.Operation, "Unknown (%d)"))
-	hw := func(b []byte) string {
+	d.addf("%s ", lookUp(arpOperations, operation, "Unknown (%d)"))
+	mac := func(host []byte) string {
 		switch {
-		case len(b) == 0:
+		case hardwareSize == 0:
 			return "<empty>"
-		case a.AddrType == 15 && len(b) != 6: // frame relay identifiers have their own formats
+		case hardware == arpFrameRelay && hardwareSize != 6: // its identifiers have their own formats
 			return "<frame relay>"
 		}
-		return net.HardwareAddr(b).String()
+		return net.HardwareAddr(host[:hardwareSize]).String()
 	}
-	protocol := func(b []byte) string {
+	ip := func(host []byte) string {
 		switch {
-		case !ip:
+		case !isIP:
 			return "<wrong proto type>"
-		case len(b) != 4:
+		case protocolSize != 4:
 			return "<wrong len>"
 		}
-		return d.ip4Addr(b, 0).String()
+		return d.ip4Addr(host, hardwareSize).String()
 	}
-	switch a.Operation {
+	switch operation {
 	case 1:
-		d.addf("who-has %s", protocol(a.DstProtAddress))
-		if bytes.Trim(a.DstHwAddress, "\x00") != nil {
-			d.addf(" (%s)", hw(a.DstHwAddress))
+		d.addf("who-has %s", ip(target))
+		if bytes.Trim(target[:hardwareSize], "\x00") != nil {
+			d.addf(" (%s)", mac(target))
 		}
-		d.addf(" tell %s", protocol(a.SourceProtAddress))
+		d.addf(" tell %s", ip(sender))
 	case 2:
-		d.addf("%s is-at %s", protocol(a.SourceProtAddress), hw(a.SourceHwAddress))
+		d.addf("%s is-at %s", ip(sender), mac(sender))
 	case 3, 8:
-		d.addf("who-is %s tell %s", hw(a.DstHwAddress), hw(a.SourceHwAddress))
+		d.addf("who-is %s tell %s", mac(target), mac(sender))
 	case 4:
-		d.addf("%s at %s", hw(a.DstHwAddress), protocol(a.DstProtAddress))
+		d.addf("%s at %s", mac(target), ip(target))
 	case 9:
-		d.addf("%s at %s", hw(a.SourceHwAddress), protocol(a.SourceProtAddress))
+		d.addf("%s at %s", mac(sender), ip(sender))
 	default:
 		d.unknown(b)
 		return

@@ -17,7 +17,7 @@ func (d *Dissector) bootp(b []byte, length int) {
 		d.addf(" from %s", d.mac(b, 28))
 	}
 	d.addf(", length %d", length)
-	if d.o.Verbose == 0 || d.ended {
+	if d.o.Verbose == 0 {
 		return
 	}
 	d.u16(b, 8) // tcpdump requires the header up to the seconds
@@ -64,17 +64,13 @@ func (d *Dissector) bootp(b []byte, length int) {
 
 // bootpText appends a name, if there is one.
 func (d *Dissector) bootpText(name string, b []byte, at, size int) {
-	if d.u8(b, at) == 0 || d.ended {
+	if d.u8(b, at) == 0 {
 		return
 	}
-	text := limit(skip(b, at), size)
-	end := bytes.IndexByte(text, 0)
-	if end >= 0 {
-		text = text[:end]
-	}
+	text, _, isWhole := bytes.Cut(limit(skip(b, at), size), []byte{0})
 	d.addf("\n\t  %s ", name)
 	d.inQuotes(text)
-	if end < 0 {
+	if !isWhole {
 		d.truncated()
 	}
 }

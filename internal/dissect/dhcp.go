@@ -89,13 +89,17 @@ var (
 	dhcpHardware  = map[uint8]string{1: "ether", 6: "ieee802", 7: "arcnet", 15: "frelay", 23: "strip", 24: "ieee1394"}
 	dhcpAgents    = map[uint8]string{1: "Circuit-ID", 2: "Remote-ID", 6: "Subscriber-ID"}
 	fqdnFlags     = []bit{{1, "S"}, {2, "O"}, {4, "E"}, {8, "N"}}
+
+	// dhcpLeast are the shortest lengths in bytes of values.
+	dhcpLeast = map[uint8]int{dhcpNetbiosNode: 1, dhcpOverload: 1, dhcpClientID: 1, dhcpUserClass: 2, dhcpFQDN: 3,
+		dhcpRoutesOption: 5, dhcpMicrosoftRoutes: 5}
 )
 
 // dhcpOptions appends the options of length bytes, a line each.
 func (d *Dissector) dhcpOptions(b []byte, length int) {
 	isCut := len(b) < length
-	all := d.o.Verbose > 2 // also show padding and the end
-	for len(b) > 0 && !d.ended {
+	showsAll := d.o.Verbose > 2 // also padding and the end
+	for len(b) > 0 {
 		kind := b[0]
 		b = b[1:]
 		if kind == dhcpPad || kind == dhcpEnd { // they have no length
@@ -104,32 +108,25 @@ func (d *Dissector) dhcpOptions(b []byte, length int) {
 				times++
 				b = b[1:]
 			}
-			if all {
+			if kind == dhcpEnd && !showsAll {
+				return
+			}
+			if showsAll {
 				d.addf("\n\t    %s (%d), length 0", dhcpKinds[kind].name, kind)
 			}
-			if all && times > 1 {
+			if showsAll && times > 1 {
 				d.addf(", occurs %d", times)
-			}
-			if kind == dhcpEnd && !all {
-				return
 			}
 			continue
 		}
-		if len(b) == 0 {
-			d.truncated()
-			return
-		}
-		size := int(b[0])
+		size := int(d.u8(b, 0))
 		b = b[1:]
 		known := dhcpKindOf(kind, size)
 		d.addf("\n\t    %s (%d), length %d", known.name, kind, size)
 		if size > 0 {
 			d.add(": ")
 		}
-		if size > len(b) {
-			d.truncated()
-			return
-		}
+		d.require(b, size)
 		if left := size - d.dhcpOption(kind, known.form, b[:size]); left > 0 {
 			d.addf("\n\t  trailing data length %d", left)
 		}
@@ -142,16 +139,17 @@ func (d *Dissector) dhcpOptions(b []byte, length int) {
 
 // dhcpOption appends the value of an option, and returns the number of its bytes that it has shown.
 func (d *Dissector) dhcpOption(kind uint8, form dhcpForm, b []byte) int {
-	atLeast := func(n int) bool {
-		if len(b) < n {
-			d.addf("[ERROR: length < %d bytes]", n)
-		}
-		return len(b) >= n
+	if least := dhcpLeast[kind]; len(b) < least {
+		d.addf("[ERROR: length < %d bytes]", least)
+		return len(b)
 	}
-	switch {
-	case kind == dhcpMessageType && len(b) == 1: // of another length it is shown as dhcpBytes
+	switch kind {
+	case dhcpMessageType:
+		if len(b) != 1 {
+			return d.dhcpList(form, b)
+		}
 		d.add(lookUp(dhcpMessages, b[0], "Unknown (%d)"))
-	case kind == dhcpParameters:
+	case dhcpParameters:
 		for i, wanted := range b {
 			separator := ", "
 			if i%4 == 0 {
@@ -159,47 +157,29 @@ func (d *Dissector) dhcpOption(kind uint8, form dhcpForm, b []byte) int {
 			}
 			d.addf("%s%s (%d)", separator, dhcpKindOf(wanted, 0).name, wanted)
 		}
-	case kind == dhcpNetbiosNode:
-		if atLeast(1) {
-			d.add(lookUp(dhcpNodes, b[0], "#%d"))
-			return 1
-		}
-	case kind == dhcpOverload:
-		if atLeast(1) {
-			d.add(lookUp(dhcpOverloads, b[0], "#%d"))
-			return 1
-		}
-	case kind == dhcpClientID:
-		if atLeast(1) {
-			d.dhcpClient(b[0], b[1:])
-		}
-	case kind == dhcpUserClass:
-		if atLeast(2) {
-			d.dhcpClasses(b)
-		}
-	case kind == dhcpFQDN:
-		if atLeast(3) {
-			d.dhcpName(b)
-		}
-	case kind == dhcpAgentInfo:
+	case dhcpNetbiosNode:
+		d.add(lookUp(dhcpNodes, b[0], "#%d"))
+		return 1
+	case dhcpOverload:
+		d.add(lookUp(dhcpOverloads, b[0], "#%d"))
+		return 1
+	case dhcpClientID:
+		d.dhcpClient(b[0], b[1:])
+	case dhcpUserClass:
+		d.dhcpClasses(b)
+	case dhcpFQDN:
+		d.dhcpName(b)
+	case dhcpAgentInfo:
 		return d.dhcpAgent(b)
-	case kind == dhcpRoutesOption || kind == dhcpMicrosoftRoutes:
-		if atLeast(5) {
-			d.dhcpRoutes(b)
-		}
-	case form == dhcpText:
-		d.inQuotes(b)
+	case dhcpRoutesOption, dhcpMicrosoftRoutes:
+		d.dhcpRoutes(b)
 	default:
-		return d.dhcpList(form, b)
+		if form != dhcpText {
+			return d.dhcpList(form, b)
+		}
+		d.inQuotes(b)
 	}
 	return len(b)
-}
-
-// inQuotes appends text between quotation marks.
-func (d *Dissector) inQuotes(b []byte) {
-	d.add("\"")
-	d.quoted(b)
-	d.add("\"")
 }
 
 // dhcpList appends values of one form, and returns their size in bytes.
@@ -215,7 +195,7 @@ func (d *Dissector) dhcpList(form dhcpForm, b []byte) (used int) {
 	case dhcpPairs:
 		size = 8
 	}
-	for ; used+size <= len(b) && !d.ended; used += size {
+	for ; used+size <= len(b); used += size {
 		if used > 0 {
 			d.add(separator)
 		}
@@ -268,7 +248,7 @@ func (d *Dissector) dhcpName(b []byte) {
 
 // dhcpClasses appends the classes of a user (RFC 3004).
 func (d *Dissector) dhcpClasses(b []byte) {
-	for i := 1; len(b) > 0 && !d.ended; i++ {
+	for i := 1; len(b) > 0; i++ {
 		size := int(b[0])
 		b = b[1:]
 		d.addf("\n\t      instance#%d: ", i)
@@ -290,7 +270,7 @@ func (d *Dissector) dhcpClasses(b []byte) {
 // bytes shown.
 func (d *Dissector) dhcpAgent(b []byte) int {
 	at := 0
-	for at+2 <= len(b) && !d.ended {
+	for at+2 <= len(b) {
 		kind, size := b[at], int(b[at+1])
 		name, known := dhcpAgents[kind]
 		if !known {
@@ -305,7 +285,7 @@ func (d *Dissector) dhcpAgent(b []byte) int {
 		if value := b[at : at+size]; known {
 			d.quoted(value)
 		} else {
-			d.hexData(value, size, "\n\t\t")
+			d.hexData(value, "\n\t\t")
 		}
 		at += size
 	}
@@ -315,7 +295,7 @@ func (d *Dissector) dhcpAgent(b []byte) int {
 // dhcpRoutes appends routes (RFC 3442): a prefix length, the bytes of the network that it covers,
 // and the router.
 func (d *Dissector) dhcpRoutes(b []byte) {
-	for separator := ""; len(b) > 0 && !d.ended; separator = "," {
+	for separator := ""; len(b) > 0; separator = "," {
 		d.add(separator)
 		prefix := int(b[0])
 		b = b[1:]

@@ -2,9 +2,8 @@
 // scripts used to tcpdump find the same fields. Sequence numbers are absolute, as with -S: relative
 // ones need the state of every flow, and a sample of packets rarely has a flow's SYN.
 //
-// Each header is decoded when the line reaches it; fields that are not printed are not decoded.
-// gopacket decodes the headers that it can decode one by one and at a bounded cost. Others are read
-// field by field, up to the end of the bytes: DNS, options of IPv6, and type-length-value lists.
+// Each header is decoded when the line reaches it, field by field up to the end of the bytes;
+// fields that are not printed are not read.
 //
 // For protocols that tcpdump decodes and this package does not, a line has the headers before them.
 // It never contradicts tcpdump's line.
@@ -13,8 +12,6 @@ package dissect
 import (
 	"fmt"
 	"time"
-
-	"github.com/gopacket/gopacket/layers"
 
 	"github.com/xdpcap/xdpcap/internal/headers"
 )
@@ -44,7 +41,7 @@ type Packet struct {
 	Origin  []byte // printed after the time, followed by a space; not printed if empty
 
 	Link     headers.Link
-	LinkName string // name of a link.Unknown, whose headers are not decoded
+	LinkName string // name of the type if Link is UnknownLink; its headers are not decoded
 }
 
 // A Dissector turns packets into lines. It belongs to one goroutine.
@@ -55,18 +52,10 @@ type Dissector struct {
 
 	line         []byte // the caller's bytes, then the packet's line so far
 	start        int    // index of the headers in line, plus bytes that maxText does not count
-	ended        bool   // no more text is added to the line
+	linkSize     int    // bytes of the headers before the first IP header, which a dump omits
 	unknownShown int    // bytes of unknown formats in the line
 	proto        string // the protocol in a truncation mark
 	net          network
-
-	// gopacket decodes into these. Each holds one header of its kind, until the next one is
-	// decoded, such as the inner one of a tunnel.
-	eth    layers.Ethernet
-	tag    layers.Dot1Q
-	arpMsg layers.ARP
-	gre    layers.GRE
-	vxlan  layers.VXLAN
 }
 
 // New returns a Dissector.
@@ -87,29 +76,46 @@ func (d *Dissector) AppendLine(dst []byte, p Packet) []byte {
 	if len(p.Origin) > 0 {
 		d.line = append(append(d.line, p.Origin...), ' ')
 	}
-	d.start, d.ended, d.unknownShown, d.net = len(d.line), false, 0, network{}
-	header, length := 0, max(p.WireLen, len(p.Data))
-	switch p.Link {
-	case headers.Ethernet:
-		header = d.ether(p.Data, length)
-	case headers.Cooked, headers.Cooked2:
-		header = d.cooked(p.Data, length, p.Link)
-	case headers.Raw:
-		d.raw(p.Data, length)
-	case headers.Loopback:
-		header = d.bsdLoopback(p.Data, length)
-	case headers.WiFi, headers.Radiotap:
-		header = d.wifi(p.Data, length, p.Link)
-	default:
-		d.addf("%s, length %d: not decoded", p.LinkName, p.WireLen)
-	}
+	d.start, d.linkSize, d.unknownShown, d.net = len(d.line), 0, 0, network{}
+	d.decode(p)
 	if d.o.DumpLinkLevel {
-		header = 0
+		d.linkSize = 0
 	}
-	d.dump(skip(p.Data, header))
+	d.dump(skip(p.Data, d.linkSize))
 	line := append(d.line, '\n')
 	d.line, d.net = nil, network{} // the line and the bytes are the caller's
 	return line
+}
+
+// decode appends the headers of a packet, until a decoder ends the line.
+func (d *Dissector) decode(p Packet) {
+	defer func() {
+		if cause := recover(); cause != nil && cause != (lineEnd{}) {
+			panic(cause)
+		}
+	}()
+	length := max(p.WireLen, len(p.Data))
+	switch p.Link {
+	case headers.Ethernet:
+		d.ether(p.Data, length)
+	case headers.Cooked, headers.Cooked2:
+		d.cooked(p.Data, length, p.Link)
+	case headers.Raw:
+		d.raw(p.Data, length)
+	case headers.Loopback:
+		d.bsdLoopback(p.Data, length)
+	case headers.WiFi, headers.Radiotap:
+		d.wifi(p.Data, length, p.Link)
+	default:
+		d.addf("%s, length %d: not decoded", p.LinkName, p.WireLen)
+	}
+}
+
+// linkHeader counts n bytes of a header before the first IP header.
+func (d *Dissector) linkHeader(n int) {
+	if d.net.version == 0 {
+		d.linkSize += n
+	}
 }
 
 // dump appends bytes of the packet.
@@ -117,7 +123,7 @@ func (d *Dissector) dump(data []byte) {
 	switch {
 	case len(data) == 0:
 	case d.o.Dump == HexDump, d.o.Dump == HexASCIIDump:
-		d.line = appendHex(d.line, data, d.o.Dump == HexASCIIDump)
+		d.line = appendHex(d.line, data, d.o.Dump == HexASCIIDump, "\n\t")
 	case d.o.Dump == ASCIIDump:
 		d.line = appendASCII(d.line, data)
 	}

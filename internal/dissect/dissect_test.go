@@ -221,7 +221,7 @@ func BenchmarkAppendLine(b *testing.B) {
 // An offset has four digits, or as many as it takes.
 func TestDumpOffsets(t *testing.T) {
 	t.Parallel()
-	text := string(appendHex(nil, make([]byte, 1<<16+16), false))
+	text := string(appendHex(nil, make([]byte, 1<<16+16), false, "\n\t"))
 	for _, want := range []string{"\n\t0x0000:  ", "\n\t0xfff0:  ", "\n\t0x10000:  "} {
 		if strings.Count(text, want) != 1 {
 			t.Errorf("%d lines begin with %q", strings.Count(text, want), want)

@@ -16,13 +16,29 @@ var (
 	dnsClasses = map[uint16]string{3: "CHAOS", 4: "HS", 255: "ANY"}
 )
 
+// Flags of a DNS message (RFC 1035, 4035), besides the operation and the error.
+const (
+	dnsResponse           = 0x8000
+	dnsAuthoritative      = 0x0400
+	dnsTruncated          = 0x0200
+	dnsRecursionDesired   = 0x0100
+	dnsRecursionAvailable = 0x0080
+	dnsAuthentic          = 0x0020
+	dnsCheckingDisabled   = 0x0010
+
+	dnsUnusual = 0x06cf // flags that requests do not have, and the error
+)
+
 // A message is a DNS message; names in it can point to other positions in it.
 type message struct {
-	b         []byte
-	at        int // of the next byte to read
-	labels    int // number of skipped ones
-	multicast bool
+	b           []byte
+	at          int // offset of the next byte to read
+	labels      int // number of labels that skipName has skipped
+	isMulticast bool
 }
+
+// counts are the numbers of a message's questions, and of its records by section.
+type counts struct{ questions, answers, authorities, additional int }
 
 // dnsStream appends a message of length bytes in a TCP segment, which begins with its length.
 func (d *Dissector) dnsStream(b []byte, length int) {
@@ -42,50 +58,35 @@ func (d *Dissector) dnsStream(b []byte, length int) {
 }
 
 // dns appends a message of DNS or multicast DNS.
-func (d *Dissector) dns(b []byte, length int, multicast bool) {
+func (d *Dissector) dns(b []byte, length int, isMulticast bool) {
 	d.proto = "domain"
 	if length < 12 {
 		d.addf("domain [length %d < 12]", length)
 		d.invalid()
 		return
 	}
-	if d.ended || !d.has(b, 12) {
-		return
-	}
-	m := &message{b: b, at: 12, multicast: multicast}
+	d.require(b, 12)
+	m := &message{b: b, at: 12, isMulticast: isMulticast}
 	flags := d.u16(b, 2)
-	questions, answers, authorities, additional := int(d.u16(b, 4)), int(d.u16(b, 6)), int(d.u16(b, 8)), int(d.u16(b, 10))
+	n := counts{int(d.u16(b, 4)), int(d.u16(b, 6)), int(d.u16(b, 8)), int(d.u16(b, 10))}
 	d.number("", uint64(d.u16(b, 0)))
 	d.add(dnsOperations[flags>>11&15])
-	var whole bool
-	if flags&0x8000 != 0 {
-		d.add(lookUp(dnsErrors, m.errorCode(questions, answers+authorities, additional), " Resp%d"))
-		for _, mark := range []struct {
-			shown bool
-			text  string
-		}{{flags&0x400 != 0, "*"}, {flags&0x80 == 0, "-"}, {flags&0x200 != 0, "|"}, {flags&0x20 != 0, "$"}} {
-			if mark.shown {
-				d.add(mark.text)
-			}
-		}
-		whole = d.dnsResponse(m, questions, answers, authorities, additional)
+	if flags&dnsResponse != 0 {
+		d.dnsResponse(m, flags, n)
 	} else {
-		whole = d.dnsRequest(m, flags, questions, answers, authorities, additional)
-	}
-	if !whole {
-		d.truncated()
+		d.dnsRequest(m, flags, n)
 	}
 	d.addf(" (%d)", length)
 }
 
-func (d *Dissector) dnsRequest(m *message, flags uint16, questions, answers, authorities, additional int) bool {
-	if flags&0x100 != 0 {
+func (d *Dissector) dnsRequest(m *message, flags uint16, n counts) {
+	if flags&dnsRecursionDesired != 0 {
 		d.add("+")
 	}
-	if flags&0x10 != 0 {
+	if flags&dnsCheckingDisabled != 0 {
 		d.add("%")
 	}
-	if flags&0x6cf != 0 {
+	if flags&dnsUnusual != 0 {
 		d.addf(" [b2&3=0x%x]", flags)
 	}
 	count := func(n, usual int, unit string) {
@@ -94,119 +95,126 @@ func (d *Dissector) dnsRequest(m *message, flags uint16, questions, answers, aut
 		}
 	}
 	if flags>>11&15 == 1 { // an inverse query has an answer
-		count(questions, 0, "q")
-		count(answers, 1, "a")
+		count(n.questions, 0, "q")
+		count(n.answers, 1, "a")
 	} else {
-		count(answers, 0, "a")
-		count(questions, 1, "q")
+		count(n.answers, 0, "a")
+		count(n.questions, 1, "q")
 	}
-	count(authorities, 0, "n")
-	count(additional, 0, "au")
-	for i := range questions {
-		if i > 0 && m.at >= len(m.b) || d.ended || !d.question(m) {
-			return d.ended
+	count(n.authorities, 0, "n")
+	count(n.additional, 0, "au")
+	for i := range n.questions {
+		if i > 0 && m.at >= len(m.b) {
+			d.truncated()
 		}
+		d.question(m)
 	}
-	return d.o.Verbose < 2 || d.records(m, answers, "") && d.records(m, authorities, " ns:") && d.records(m, additional, " ar:")
+	if d.o.Verbose > 1 {
+		d.records(m, n.answers, "")
+		d.records(m, n.authorities, " ns:")
+		d.records(m, n.additional, " ar:")
+	}
 }
 
-func (d *Dissector) dnsResponse(m *message, questions, answers, authorities, additional int) bool {
-	if questions != 1 {
-		d.addf(" [%dq]", questions)
+func (d *Dissector) dnsResponse(m *message, flags uint16, n counts) {
+	d.add(lookUp(dnsErrors, m.errorCode(n), " Resp%d"))
+	marks := []bit{{dnsAuthoritative, "*"}, {dnsRecursionAvailable, "-"}, {dnsTruncated, "|"}, {dnsAuthentic, "$"}}
+	d.add(bitNames(uint32(flags^dnsRecursionAvailable), marks, "", "")) // a dash: it is not available
+	if n.questions != 1 {
+		d.addf(" [%dq]", n.questions)
 	}
-	for i := range questions {
+	for i := range n.questions {
 		if i > 0 {
 			d.add(",")
 		}
-		if d.ended {
-			return true
-		}
 		if d.o.Verbose > 1 {
 			d.add(" q:")
-			if !d.question(m) {
-				return false
-			}
-		} else if !m.skipName() {
-			return false
-		} else {
-			m.at += 4
+			d.question(m)
+			continue
 		}
+		if !m.skipName() {
+			d.truncated()
+		}
+		m.at += 4
 	}
-	d.number(" ", uint64(answers))
-	d.number("/", uint64(authorities))
-	d.number("/", uint64(additional))
-	return d.records(m, answers, "") &&
-		(d.o.Verbose < 2 || d.records(m, authorities, " ns:") && d.records(m, additional, " ar:"))
+	d.number(" ", uint64(n.answers))
+	d.number("/", uint64(n.authorities))
+	d.number("/", uint64(n.additional))
+	d.records(m, n.answers, "")
+	if d.o.Verbose > 1 {
+		d.records(m, n.authorities, " ns:")
+		d.records(m, n.additional, " ar:")
+	}
 }
 
-// records appends n records with commas between them. It returns false if they do not end in the
-// bytes.
-func (d *Dissector) records(m *message, n int, title string) bool {
+// records appends n records with commas between them.
+func (d *Dissector) records(m *message, n int, title string) {
 	for i := range n {
-		switch {
-		case d.ended:
-			return true
-		case i > 0 && m.at >= len(m.b), i == 0 && title != "" && m.at >= len(m.b):
-			return false
-		case i > 0:
+		if (i > 0 || title != "") && m.at >= len(m.b) {
+			d.truncated()
+		}
+		if i > 0 {
 			d.add(",")
-		default:
+		} else {
 			d.add(title)
 		}
-		if !d.record(m) {
-			return false
-		}
+		d.record(m)
 	}
-	return true
 }
 
-// errorCode returns the error code of a response; its upper bits are in an additional record.
-func (m *message) errorCode(questions, records, additional int) uint16 {
+// errorCode returns the error code of a response; its upper bits are in the record of EDNS.
+func (m *message) errorCode(n counts) uint16 {
 	code := uint16(m.b[3] & 15)
-	look := message{b: m.b, at: m.at}
-	for range questions {
-		if !look.skipName() {
+	ahead := message{b: m.b, at: m.at}
+	for range n.questions {
+		if !ahead.skipName() {
 			return code
 		}
-		look.at += 4
+		ahead.at += 4
 	}
-	for i := range records + additional {
-		if !look.skipName() || look.at+10 > len(look.b) {
+	records := n.answers + n.authorities
+	for i := range records + n.additional {
+		if !ahead.skipName() || ahead.at+10 > len(ahead.b) {
 			return code
 		}
-		r := look.b[look.at:]
+		r := ahead.b[ahead.at:]
 		if i >= records && r[0] == 0 && r[1] == 41 {
 			return code | uint16(r[4])<<4
 		}
-		look.at += 10 + int(r[8])<<8 + int(r[9])
+		ahead.at += 10 + int(r[8])<<8 + int(r[9])
 	}
 	return code
 }
 
-func (d *Dissector) question(m *message) bool {
+// question appends a question: its type, its class and its name.
+func (d *Dissector) question(m *message) {
 	start := m.at
-	if !m.skipName() || m.at+4 > len(m.b) {
-		return false
+	if !m.skipName() {
+		d.truncated()
 	}
+	d.require(m.b, m.at+4)
 	d.add(" ")
 	d.add(lookUp(dnsTypes, d.u16(m.b, m.at), "Type%d"))
-	class := d.u16(m.b, m.at+2)
-	unicast := m.multicast && class&0x8000 != 0
-	if m.multicast {
-		class &^= 0x8000
-	}
+	class, isUnicast := m.class(d.u16(m.b, m.at+2))
 	if class != 1 {
 		d.add(" ")
 		d.add(lookUp(dnsClasses, class, "(Class %d)"))
 	}
 	switch {
-	case unicast:
+	case isUnicast:
 		d.add(" (QU)")
-	case m.multicast:
+	case m.isMulticast:
 		d.add(" (QM)")
 	}
 	d.add("? ")
-	end, ok := d.domainName(m, start)
-	m.at = end + 4
-	return ok
+	m.at = d.requireName(m, start) + 4
+}
+
+// class returns the class in a field of a question or a record. In multicast DNS its upper bit is a
+// flag.
+func (m *message) class(field uint16) (class uint16, hasFlag bool) {
+	if !m.isMulticast {
+		return field, false
+	}
+	return field &^ 0x8000, field&0x8000 != 0
 }

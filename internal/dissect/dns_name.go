@@ -30,11 +30,11 @@ func (m *message) skipName() bool {
 
 // domainName appends the name at an offset of the message. end is the offset after the name, or
 // after its first pointer if it has one. ok is false if the name is not complete in the captured
-// bytes, is invalid, or no longer fits on the line.
+// bytes, or is invalid.
 func (d *Dissector) domainName(m *message, at int) (end int, ok bool) {
 	b, lowest := m.b, at
 	length := 0 // of the name's text so far, with dots; at most 255 bytes of it are shown
-	for jumped := false; !d.ended; {
+	for hasJumped := false; ; {
 		if at >= len(b) {
 			return 0, false
 		}
@@ -49,7 +49,7 @@ func (d *Dissector) domainName(m *message, at int) (end int, ok bool) {
 				if length > 255 {
 					d.add("<DOMAIN NAME TOO LONG>")
 				}
-				if !jumped {
+				if !hasJumped {
 					end = at
 				}
 				return end, true
@@ -65,7 +65,7 @@ func (d *Dissector) domainName(m *message, at int) (end int, ok bool) {
 			d.spend(4)
 			at, length = at+c, length+c
 			// After a jump, end is known. Without one, the loop goes on to find it.
-			if length > 255 && jumped {
+			if length > 255 && hasJumped {
 				d.add("<DOMAIN NAME TOO LONG>")
 				return end, true
 			}
@@ -77,8 +77,8 @@ func (d *Dissector) domainName(m *message, at int) (end int, ok bool) {
 			if at >= len(b) {
 				return 0, false
 			}
-			if !jumped {
-				end, jumped = at+1, true
+			if !hasJumped {
+				end, hasJumped = at+1, true
 			}
 			// A pointer must lead to before everything that was read so far, so that no loop is
 			// possible: lowest is the lowest offset yet.
@@ -101,5 +101,13 @@ func (d *Dissector) domainName(m *message, at int) (end int, ok bool) {
 			return 0, false
 		}
 	}
-	return 0, false
+}
+
+// requireName is domainName for a name without which the rest cannot be decoded: it ends the line.
+func (d *Dissector) requireName(m *message, at int) (end int) {
+	end, ok := d.domainName(m, at)
+	if !ok {
+		d.truncated()
+	}
+	return end
 }

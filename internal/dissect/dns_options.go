@@ -14,18 +14,22 @@ var (
 	}
 )
 
-// dnsOptions appends the options of EDNS (RFC 6891).
-func (d *Dissector) dnsOptions(b []byte) bool {
-	for len(b) > 0 && !d.ended {
-		if len(b) < 2 {
-			return false
-		}
+// dnsOptions appends the record of EDNS (RFC 6891): the fields that it has instead of a class and a
+// time to live, and its options.
+func (d *Dissector) dnsOptions(b []byte, udpSize uint16, flags uint32) {
+	d.addf(" UDPsize=%d", udpSize)
+	if flags&0x8000 != 0 {
+		d.add(" DO")
+	}
+	if len(b) == 0 {
+		return
+	}
+	d.add(" [")
+	for len(b) > 0 {
 		code := d.u16(b, 0)
 		d.add(lookUp(dnsOptionNames, code, "Opt%d"))
-		if len(b) < 4 || len(b) < 4+int(d.u16(b, 2)) {
-			return false
-		}
 		n := int(d.u16(b, 2))
+		d.require(b, 4+n)
 		if n > 0 {
 			d.add(" ")
 			d.dnsOption(code, b[4:4+n])
@@ -34,42 +38,42 @@ func (d *Dissector) dnsOptions(b []byte) bool {
 			d.add(",")
 		}
 	}
-	return true
+	d.add("]")
 }
 
 func (d *Dissector) dnsOption(code uint16, b []byte) {
 	n := len(b)
 	switch {
-	case code == 8:
+	case code == 8: // client subnet
 		d.clientSubnet(b)
 	case code == 10 && n >= 8 && n <= 40 && (n == 8 || n >= 16):
 		d.add(hex.EncodeToString(b[:8]))
 		if n > 8 {
 			d.addf(" %x", b[8:])
 		}
-	case code == 11 && n == 2:
+	case code == 11 && n == 2: // keepalive
 		d.addf("%0.1f sec", float64(d.u16(b, 0))/10)
-	case code == 9 && n == 4:
+	case code == 9 && n == 4: // expire
 		d.addf("%d sec", d.u32(b, 0))
-	case code == 12:
+	case code == 12: // padding
 		d.addf("(%d)", n)
-	case code == 14 && n%2 == 0:
-		for i := 0; i < n && !d.ended; i += 2 {
+	case code == 14 && n%2 == 0: // key tags
+		for i := 0; i < n; i += 2 {
 			if i > 0 {
 				d.add(" ")
 			}
 			d.number("", uint64(d.u16(b, i)))
 		}
-	case code >= 9 && code <= 11 || code == 14:
+	case code >= 9 && code <= 11 || code == 14: // of a wrong length
 		d.invalid()
-	case code >= 5 && code <= 7:
+	case code >= 5 && code <= 7: // algorithms
 		for i, c := range limit(b, maxText) {
 			if i > 0 {
 				d.add(" ")
 			}
 			d.add(lookUp(dnsAlgorithms[code], c, "Alg_%d"))
 		}
-	case code == 13:
+	case code == 13: // chain
 		d.domainName(&message{b: b}, 0)
 	default:
 		d.addf("%x", limit(b, maxText))

@@ -2,153 +2,123 @@ package dissect
 
 import "fmt"
 
+// Types of records whose data are shown.
+const (
+	dnsA      = 1
+	dnsNS     = 2
+	dnsCNAME  = 5
+	dnsSOA    = 6
+	dnsPTR    = 12
+	dnsMX     = 15
+	dnsTXT    = 16
+	dnsAAAA   = 28
+	dnsSRV    = 33
+	dnsDNAME  = 39
+	dnsOPT    = 41
+	dnsUNSPEC = 103
+	dnsTSIG   = 250
+	dnsURI    = 256
+)
+
 // record appends one record: its type and the known parts of its data. With -v its name comes
 // first.
-func (d *Dissector) record(m *message) bool {
+func (d *Dissector) record(m *message) {
 	if d.o.Verbose > 0 {
 		d.add(" ")
-		end, ok := d.domainName(m, m.at)
-		if !ok {
-			return false
-		}
-		m.at = end
+		m.at = d.requireName(m, m.at)
 	} else if !m.skipName() {
-		return false
+		d.truncated()
 	}
-	if m.at+10 > len(m.b) {
-		return false
-	}
+	d.require(m.b, m.at+10)
 	b := m.b[m.at:]
-	typ, class, ttl, size := d.u16(b, 0), d.u16(b, 2), d.u32(b, 4), int(d.u16(b, 8))
-	flush := m.multicast && class&0x8000 != 0
-	if m.multicast {
-		class &^= 0x8000
-	}
-	if class != 1 && typ != 41 {
+	typ, ttl, size := d.u16(b, 0), d.u32(b, 4), int(d.u16(b, 8))
+	class, isFlush := m.class(d.u16(b, 2))
+	if class != 1 && typ != dnsOPT {
 		d.add(" ")
 		d.add(lookUp(dnsClasses, class, "(Class %d)"))
 	}
-	if flush {
+	if isFlush {
 		d.add(" (Cache flush)")
 	}
-	if d.o.Verbose > 2 && typ != 41 {
+	if d.o.Verbose > 2 && typ != dnsOPT {
 		d.addf(" [%s]", relativeTime(ttl))
 	}
 	d.add(" ")
 	d.add(lookUp(dnsTypes, typ, "Type%d"))
-	at := m.at + 10
-	m.at = at + size
-	if m.at > len(m.b) {
-		return false
+	m.at += 10
+	d.require(m.b, m.at+size)
+	if typ == dnsOPT {
+		d.dnsOptions(b[10:10+size], class, ttl)
+	} else {
+		d.recordData(m, typ, size)
 	}
-	return d.recordData(m, typ, class, ttl, at, size)
+	m.at += size
 }
 
-// recordData appends the data of a record: size bytes at an offset of the message.
-func (d *Dissector) recordData(m *message, typ, class uint16, ttl uint32, at, size int) bool {
-	b := m.b[at:]
-	name := func(at int) (int, bool) {
+// recordData appends the data of a record: size bytes at m.at.
+func (d *Dissector) recordData(m *message, typ uint16, size int) {
+	b := m.b[m.at:]
+	name := func(at int) (end int) {
 		d.add(" ")
-		return d.domainName(m, at)
+		return d.requireName(m, m.at+at) - m.at
 	}
 	switch typ {
-	case 1:
-		if len(b) < 4 {
-			return false
-		}
+	case dnsA:
 		d.address(" ", d.ip4Addr(b, 0))
-	case 28:
-		if len(b) < 16 {
-			return false
-		}
+	case dnsAAAA:
 		d.address(" ", d.ip6Addr(b, 0))
-	case 2, 5, 12, 39:
-		_, ok := name(at)
-		return ok
-	case 6:
+	case dnsNS, dnsCNAME, dnsPTR, dnsDNAME:
+		name(0)
+	case dnsSOA:
 		if d.o.Verbose == 0 {
 			break
 		}
-		end, ok := name(at)
-		if ok {
-			end, ok = name(end)
-		}
-		if !ok || end+20 > len(m.b) {
-			return false
-		}
+		end := name(name(0))
+		d.require(b, end+20)
 		for i := range 5 {
-			d.addf(" %d", d.u32(m.b, end+4*i))
+			d.addf(" %d", d.u32(b, end+4*i))
 		}
-	case 15:
-		if len(b) < 2 {
-			return false
-		}
-		_, ok := name(at + 2)
+	case dnsMX:
+		d.require(b, 2)
+		name(2)
 		d.addf(" %d", d.u16(b, 0))
-		return ok
-	case 16:
-		for text := b[:size]; len(text) > 0 && !d.ended; {
-			n := int(text[0])
+	case dnsTXT:
+		for at := 0; at < size; {
+			n := int(b[at])
+			at++
 			d.add(" \"")
-			d.quoted(limit(b[size-len(text)+1:], n))
-			if size-len(text)+1+n > len(b) {
-				return false
-			}
+			d.quoted(limit(b[at:], n))
+			d.require(b, at+n)
 			d.add("\"")
-			text = skip(text, n+1)
+			at += n
 		}
-	case 33:
-		if len(b) < 6 {
-			return false
-		}
-		_, ok := name(at + 6)
+	case dnsSRV:
+		d.require(b, 6)
+		name(6)
 		d.addf(":%d %d %d", d.u16(b, 4), d.u16(b, 0), d.u16(b, 2))
-		return ok
-	case 256:
-		if size < 4 {
-			return false
-		}
+	case dnsURI:
+		d.require(b[:size], 4)
 		d.addf(" %d %d ", d.u16(b, 0), d.u16(b, 2))
 		d.quoted(b[4:size])
-	case 41:
-		d.addf(" UDPsize=%d", class)
-		if ttl&0x8000 != 0 {
-			d.add(" DO")
-		}
-		if size > 0 {
-			d.add(" [")
-			if !d.dnsOptions(b[:size]) {
-				return false
-			}
-			d.add("]")
-		}
-	case 103:
+	case dnsUNSPEC:
 		d.quoted(b[:size])
-	case 250:
-		return d.o.Verbose == 0 || d.signature(m, at)
+	case dnsTSIG:
+		if d.o.Verbose > 0 {
+			d.signature(b, name(0))
+		}
 	}
-	return true
 }
 
-// signature appends the data of a TSIG record.
-func (d *Dissector) signature(m *message, at int) bool {
-	d.add(" ")
-	at, ok := d.domainName(m, at)
-	if !ok {
-		return false
-	}
-	at += 6
+// signature appends the data of a TSIG record after its algorithm's name.
+func (d *Dissector) signature(b []byte, at int) {
+	at += 6 // the time
 	for _, field := range []string{"fudge", "maclen", "origid", "error", "otherlen"} {
-		if at+2 > len(m.b) {
-			return false
-		}
-		value := d.u16(m.b, at)
+		value := d.u16(b, at)
 		d.addf(" %s=%d", field, value)
 		if at += 2; field == "maclen" {
 			at += int(value)
 		}
 	}
-	return true
 }
 
 // relativeTime formats a number of seconds as 1w2d3h4m5s.

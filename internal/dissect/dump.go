@@ -20,11 +20,9 @@ func graphic(c byte) byte {
 	return '.'
 }
 
-// appendHex appends lines of 16 bytes in hexadecimal, each with its offset and, with ascii,
-// followed by the bytes as characters.
-func appendHex(b, data []byte, ascii bool) []byte { return appendHexRows(b, data, ascii, "\n\t") }
-
-func appendHexRows(b, data []byte, ascii bool, indent string) []byte {
+// appendHex appends lines of 16 bytes in hexadecimal, each with an indentation, its offset and,
+// with ascii, the bytes as characters.
+func appendHex(b, data []byte, ascii bool, indent string) []byte {
 	for offset := 0; len(data) > 0; offset += 16 {
 		row := data[:min(16, len(data))]
 		data = data[len(row):]

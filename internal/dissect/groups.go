@@ -15,7 +15,7 @@ func (d *Dissector) groupRecords(b []byte, length, size int, unknown string) {
 		return
 	}
 	head := 4 + size
-	for at := 8; groups > 0 && !d.ended; groups-- {
+	for at := 8; groups > 0; groups-- {
 		if length < at+head {
 			d.add(" [invalid number of groups]")
 			return
@@ -41,7 +41,7 @@ func (d *Dissector) groupSources(b []byte, at, n, size int) {
 		return
 	}
 	d.add(" {")
-	for i := 0; i < n && !d.ended; i++ {
+	for i := range n {
 		d.address(" ", d.ipAddr(b, at+size*i, size))
 	}
 	d.add(" }")

@@ -2,21 +2,14 @@ package dissect
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
 // httpMethods are the methods that tcpdump recognizes, in any case of letters.
-var httpMethods = words(`GET PUT COPY HEAD LOCK MOVE POLL POST BCOPY BMOVE MKCOL TRACE LABEL MERGE DELETE SEARCH UNLOCK
-	REPORT UPDATE NOTIFY BDELETE CONNECT OPTIONS CHECKIN PROPFIND CHECKOUT CCM_POST SUBSCRIBE PROPPATCH BPROPFIND BPROPPATCH
-	UNCHECKOUT MKACTIVITY MKWORKSPACE UNSUBSCRIBE RPC_CONNECT VERSION-CONTROL BASELINE-CONTROL`)
-
-func words(text string) map[string]bool {
-	all := make(map[string]bool)
-	for _, word := range strings.Fields(text) {
-		all[word] = true
-	}
-	return all
-}
+var httpMethods = strings.Fields(`GET PUT COPY HEAD LOCK MOVE POLL POST BCOPY BMOVE MKCOL TRACE LABEL MERGE DELETE SEARCH
+	UNLOCK REPORT UPDATE NOTIFY BDELETE CONNECT OPTIONS CHECKIN PROPFIND CHECKOUT CCM_POST SUBSCRIBE PROPPATCH BPROPFIND
+	BPROPPATCH UNCHECKOUT MKACTIVITY MKWORKSPACE UNSUBSCRIBE RPC_CONNECT VERSION-CONTROL BASELINE-CONTROL`)
 
 // http appends the first line of a request or an answer of length bytes, and with -v all lines.
 func (d *Dissector) http(b []byte, length int) {
@@ -28,7 +21,7 @@ func (d *Dissector) http(b []byte, length int) {
 	if whole && word == "" {
 		return
 	}
-	if whole && !httpMethods[strings.ToUpper(word)] { // then a status comes second
+	if whole && !slices.Contains(httpMethods, strings.ToUpper(word)) { // then a status comes second
 		word, _, whole = httpToken(rest, cut)
 		if whole && (len(word) != 3 || strings.Trim(word, "0123456789") != "") {
 			return
@@ -36,14 +29,13 @@ func (d *Dissector) http(b []byte, length int) {
 	}
 	if !whole {
 		d.truncated()
-		return
 	}
 	if d.o.Verbose == 0 {
 		d.textLine(": ", b, length)
 		return
 	}
 	d.addf(", length: %d", length)
-	for length > 0 && !d.ended {
+	for length > 0 {
 		n := d.textLine("\n\t", b, length)
 		if n == 0 {
 			return
@@ -79,7 +71,6 @@ func (d *Dissector) textLine(before string, b []byte, length int) int {
 			return i + 1
 		case c == '\r' && i+1 == len(b) && i+1 < length:
 			d.truncated()
-			return 0
 		case c == '\r' && i+1 < len(b) && b[i+1] == '\n':
 			d.add(before + string(b[:i]))
 			return i + 2

@@ -3,7 +3,7 @@ package dissect
 import (
 	"fmt"
 
-	"github.com/gopacket/gopacket/layers"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 // unreachable are the reasons of ICMP's destination unreachable by code, with the destination.
@@ -14,60 +14,54 @@ var unreachable = map[uint8]string{0: "net %s unreachable", 1: "host %s unreacha
 	13: "host %s unreachable - admin prohibited filter", 14: "host %s unreachable - host precedence violation",
 	15: "host %s unreachable - precedence cutoff"}
 
-var redirects = map[uint8]string{0: "redirect %s to net %s", 1: "redirect %s to host %s", 2: "redirect-tos %s to net %s",
-	3: "redirect-tos %s to host %s"}
-
-var icmpNames = map[uint8]string{0: "echo reply", 4: "source quench", 8: "echo request",
-	10: "router solicitation",
-	15: "information request", 16: "information reply", 17: "address mask request"}
+var (
+	redirects = map[uint8]string{0: "redirect %s to net %s", 1: "redirect %s to host %s", 2: "redirect-tos %s to net %s",
+		3: "redirect-tos %s to host %s"}
+	icmpExceeded = map[uint8]string{0: "time exceeded in-transit", 1: "ip reassembly time exceeded"}
+	icmpNames    = map[uint8]string{0: "echo reply", 4: "source quench", 8: "echo request", 10: "router solicitation",
+		15: "information request", 16: "information reply", 17: "address mask request"}
+)
 
 func (d *Dissector) icmp(b []byte, length int) {
 	d.proto = "icmp"
 	kind, code := d.u8(b, 0), d.u8(b, 1)
 	text := ""
 	switch kind {
-	case 0, 8:
+	case 0, 8: // echo
 		text = fmt.Sprintf("%s, id %d, seq %d", icmpNames[kind], d.u16(b, 4), d.u16(b, 6))
-	case 3:
+	case 3: // unreachable
 		text = d.icmpUnreachable(b, code)
-	case 5:
+	case 5: // redirect
 		gateway, dst := d.ip4Addr(b, 4), d.ip4Addr(b, 24)
 		if format, ok := redirects[code]; ok {
 			text = fmt.Sprintf(format, dst, gateway)
 		} else {
 			text = fmt.Sprintf("redirect-#%d %s to %s", code, dst, gateway)
 		}
-	case 9:
+	case 9: // router advertisement
 		text = d.icmpRouters(b)
-	case 11:
-		d.u32(b, 24)
-		switch code {
-		case 0:
-			text = "time exceeded in-transit"
-		case 1:
-			text = "ip reassembly time exceeded"
-		default:
-			text = fmt.Sprintf("time exceeded-#%d", code)
-		}
-	case 12:
+	case 11: // time exceeded
+		d.require(b, 28)
+		text = lookUp(icmpExceeded, code, "time exceeded-#%d")
+	case 12: // parameter problem
 		if text = fmt.Sprintf("parameter problem - code %d", code); code == 0 {
 			text = fmt.Sprintf("parameter problem - octet %d", d.u8(b, 4))
 		}
-	case 13:
+	case 13: // timestamp
 		text = fmt.Sprintf("time stamp query id %d seq %d", d.u16(b, 4), d.u16(b, 6))
-	case 14:
+	case 14: // timestamp reply
 		text = fmt.Sprintf("time stamp reply id %d seq %d: org %s, recv %s, xmit %s", d.u16(b, 4), d.u16(b, 6),
 			timeOfDay(d.u32(b, 8)), timeOfDay(d.u32(b, 12)), timeOfDay(d.u32(b, 16)))
-	case 18:
+	case 18: // address mask reply
 		text = fmt.Sprintf("address mask is 0x%08x", d.u32(b, 8))
 	default:
 		text = lookUp(icmpNames, kind, "type-#%d")
 	}
 	d.addf("ICMP %s, length %d", text, length)
-	if d.o.Verbose == 0 || d.ended {
+	if d.o.Verbose == 0 {
 		return
 	}
-	if !d.net.fragment && length <= len(b) {
+	if !d.net.isFragment && length <= len(b) {
 		if computed := checksum(b[:length], 0); computed != 0 {
 			was := d.u16(b, 2)
 			d.addf(" (wrong icmp cksum %x (->%x)!)", was, rightSum(was, computed))
@@ -93,19 +87,19 @@ func (d *Dissector) icmpQuoted(b []byte) {
 func (d *Dissector) icmpUnreachable(b []byte, code uint8) string {
 	dst := d.ip4Addr(b, 24)
 	switch code {
-	case 2:
+	case 2: // protocol
 		return fmt.Sprintf("%s protocol %d unreachable", dst, d.u8(b, 17))
-	case 3:
-		proto := layers.IPProtocol(d.u8(b, 17))
+	case 3: // port
+		proto := d.u8(b, 17)
 		port := d.u16(b, 8+int(d.u8(b, 8)&15)*4+2)
 		switch proto {
-		case layers.IPProtocolTCP:
+		case headers.TCP:
 			return fmt.Sprintf("%s tcp port %d unreachable", dst, port)
-		case layers.IPProtocolUDP:
+		case headers.UDP:
 			return fmt.Sprintf("%s udp port %d unreachable", dst, port)
 		}
-		return fmt.Sprintf("%s protocol %d port %d unreachable", dst, uint8(proto), port)
-	case 4:
+		return fmt.Sprintf("%s protocol %d port %d unreachable", dst, proto, port)
+	case 4: // fragmentation needed
 		if mtu := d.u16(b, 6); mtu != 0 {
 			return fmt.Sprintf("%s unreachable - need to frag (mtu %d)", dst, mtu)
 		}
@@ -134,7 +128,7 @@ func (d *Dissector) icmpRouters(b []byte) string {
 	if size := d.u8(b, 5); size != 2 {
 		return text + fmt.Sprintf(" [size %d]", size)
 	}
-	for i := 0; i < n && !d.ended; i++ {
+	for i := range n {
 		text += fmt.Sprintf(" {%s %d}", d.ip4Addr(b, 8+8*i), d.u32(b, 12+8*i))
 	}
 	return text
@@ -151,9 +145,7 @@ func (d *Dissector) icmpExtensions(b []byte, length int) {
 	const header = 136
 	n := length - header
 	rest := skip(b, header)
-	if !d.has(rest, 4) {
-		return
-	}
+	d.require(rest, 4)
 	if d.u8(b, 5) == 0 && len(rest) >= n && checksum(rest[:n], 0) != 0 {
 		return // there is no length of an extension, and the checksum does not fit one
 	}
@@ -170,7 +162,7 @@ func (d *Dissector) icmpExtensions(b []byte, length int) {
 		}
 		d.addf(", checksum 0x%04x (%scorrect), length %d", d.u16(rest, 2), correct, n)
 	}
-	for rest, n = rest[4:], n-4; n > 4 && !d.ended; {
+	for rest, n = rest[4:], n-4; n > 4; {
 		size, class, kind := int(d.u16(rest, 0)), d.u8(rest, 2), d.u8(rest, 3)
 		d.addf("\n\t  %s Object (%d), Class-Type: %d, length %d",
 			lookUp(map[uint8]string{1: "MPLS Stack Entry", 2: "Interface Identification"}, class, "unknown"), class, kind, size)
@@ -187,11 +179,10 @@ func (d *Dissector) icmpExtensions(b []byte, length int) {
 			}
 			d.addf("\n\t    label %d, tc %d%s, ttl %d", label>>12, label>>9&7, bottom, label&0xff)
 		} else {
-			d.hexData(rest, size, "\n\t    ")
+			d.hexData(limit(rest, size), "\n\t    ")
 		}
 		if n < size {
 			d.truncated()
-			return
 		}
 		rest, n = skip(rest, size), n-size
 	}

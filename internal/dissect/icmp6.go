@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/gopacket/gopacket/layers"
+	"github.com/xdpcap/xdpcap/internal/headers"
 )
 
 var (
@@ -29,8 +29,8 @@ func (d *Dissector) icmp6(b []byte, length int) {
 		return
 	}
 	verbose := d.o.Verbose > 0
-	if verbose && !d.net.fragment && length <= len(b) {
-		if was, computed := d.u16(b, 2), checksum(b[:length], d.net.pseudoHeader(length, 58)); computed != 0 {
+	if verbose && !d.net.isFragment && length <= len(b) {
+		if was, computed := d.u16(b, 2), checksum(b[:length], d.net.pseudoHeader(length, headers.ICMPv6)); computed != 0 {
 			d.addf("[bad icmp6 cksum 0x%04x -> 0x%04x!] ", was, rightSum(was, computed))
 		} else {
 			d.add("[icmp6 sum ok] ")
@@ -46,8 +46,8 @@ func (d *Dissector) icmp6(b []byte, length int) {
 	}
 }
 
-// icmp6Message appends the part of a message after its type. It returns false if the line has
-// ended.
+// icmp6Message appends the part of a message after its type. It returns false if the length does
+// not follow.
 func (d *Dissector) icmp6Message(kind, code uint8, b []byte, length int) bool {
 	options := func(at int) {
 		if d.o.Verbose > 0 {
@@ -57,9 +57,9 @@ func (d *Dissector) icmp6Message(kind, code uint8, b []byte, length int) bool {
 	switch kind {
 	case 1:
 		return d.icmp6Unreachable(code, b, length)
-	case 2:
+	case 2: // too big
 		d.addf(", mtu %d", d.u32(b, 4))
-	case 3:
+	case 3: // time exceeded
 		switch code {
 		case 0:
 			d.address(" for ", d.ip6Addr(b, 32))
@@ -68,18 +68,16 @@ func (d *Dissector) icmp6Message(kind, code uint8, b []byte, length int) bool {
 		default:
 			d.addf(", unknown code (%d)", code)
 		}
-	case 4:
-		if !d.has(b, 48) {
-			return false
-		}
+	case 4: // parameter problem
+		d.require(b, 48)
 		if what, ok := icmp6Problems[code]; ok {
 			d.addf(", %s - octet %d", what, d.u32(b, 4))
 		} else {
 			d.addf(", code-#%d", code)
 		}
-	case 128, 129:
+	case 128, 129: // echo
 		d.addf(", id %d, seq %d", d.u16(b, 4), d.u16(b, 6))
-	case 130:
+	case 130: // listener query
 		switch {
 		case length == 24:
 			d.listener(b)
@@ -89,72 +87,67 @@ func (d *Dissector) icmp6Message(kind, code uint8, b []byte, length int) bool {
 		default:
 			d.addf(" unknown-version (len %d) ", length)
 		}
-	case 131, 132:
+	case 131, 132: // listener report, done
 		d.listener(b)
-	case 133:
+	case 133: // router solicitation
 		options(8)
-	case 134:
+	case 134: // router advertisement
 		if d.o.Verbose > 0 {
 			flags := d.u8(b, 5)
 			d.addf("\n\thop limit %d, Flags [%s], pref %s, router lifetime %ds, reachable time %dms, retrans timer %dms",
 				d.u8(b, 4), bitNames(uint32(flags), routerFlags, ", ", "none"), routerPreference(flags), d.u16(b, 6), d.u32(b, 8), d.u32(b, 12))
 		}
 		options(16)
-	case 135:
+	case 135: // neighbor solicitation
 		d.address(", who has ", d.ip6Addr(b, 8))
 		options(24)
-	case 136:
+	case 136: // neighbor advertisement
 		d.address(", tgt is ", d.ip6Addr(b, 8))
 		if d.o.Verbose > 0 {
 			d.addf(", Flags [%s]", bitNames(d.u32(b, 4), neighborFlags, ", ", "none"))
 		}
 		options(24)
-	case 137:
+	case 137: // redirect
 		d.address(", ", d.ip6Addr(b, 24))
 		d.address(" to ", d.ip6Addr(b, 8))
 		options(40)
 	case 138, 139, 140, 155: // tcpdump prints more of these
-	case 141, 142:
-	case 143:
+	case 141, 142: // inverse discovery
+	case 143: // listener report v2
 		if length < 8 {
 			d.addf(" [invalid len %d]", length)
 		} else {
 			d.groupRecords(b, length, 16, " [v2-report-#%d]")
 		}
-	case 144, 146:
+	case 144, 146: // of mobile IP
 		d.addf(", id 0x%04x", d.u16(b, 4))
-	case 145, 147:
+	case 145, 147: // likewise
 		if d.o.Verbose > 0 {
 			d.addf(", id 0x%04x", d.u16(b, 4))
 		}
 	default:
 		d.addf(", length %d", length)
 		if d.o.Verbose <= 1 {
-			d.hexData(b, length, "\n\t")
+			d.hexData(limit(b, length), "\n\t")
 		}
 		return false
 	}
-	return !d.ended
+	return true
 }
 
 func (d *Dissector) icmp6Unreachable(code uint8, b []byte, length int) bool {
 	d.addf(", %s", lookUp(icmp6Unreachable, code, "unknown unreach code (%d)"))
-	dst := func() string { return d.ip6Addr(b, 32).String() }
 	switch code {
 	case 0, 1, 3:
-		d.addf(" %s", dst())
+		d.addf(" %s", d.ip6Addr(b, 32))
 	case 2:
-		d.addf(" %s, source address %s", dst(), d.ip6Addr(b, 16))
+		d.addf(" %s, source address %s", d.ip6Addr(b, 32), d.ip6Addr(b, 16))
 	case 4:
-		proto, port, ok := quotedPort(skip(b, 8))
-		if !ok {
-			d.truncated()
-			return false
-		}
-		d.addf(", %s %s port %d", dst(), proto, port)
+		proto, port := d.quotedPort(skip(b, 8))
+		d.addf(", %s %s port %d", d.ip6Addr(b, 32), proto, port)
 	default:
 		if d.o.Verbose <= 1 {
-			d.hexData(b, length, "\n\t")
+			d.hexData(limit(b, length), "\n\t")
 			return false
 		}
 	}
@@ -162,31 +155,28 @@ func (d *Dissector) icmp6Unreachable(code uint8, b []byte, length int) bool {
 }
 
 // quotedPort returns the destination port in a packet that an error quotes.
-func quotedPort(b []byte) (proto string, port uint16, ok bool) {
-	if len(b) < 40 {
-		return "", 0, false
-	}
-	next := layers.IPProtocol(b[6])
-	for b = b[40:]; len(b) >= 4; {
+func (d *Dissector) quotedPort(b []byte) (proto string, port uint16) {
+	d.require(b, 40)
+	next := b[6]
+	for b = b[40:]; ; {
 		switch next {
-		case layers.IPProtocolTCP:
-			return "tcp", uint16(b[2])<<8 | uint16(b[3]), true
-		case layers.IPProtocolUDP:
-			return "udp", uint16(b[2])<<8 | uint16(b[3]), true
-		case layers.IPProtocolIPv6HopByHop, layers.IPProtocolIPv6Destination, layers.IPProtocolIPv6Routing:
-			next, b = layers.IPProtocol(b[0]), skip(b, (int(b[1])+1)*8)
-		case layers.IPProtocolIPv6Fragment:
-			if uint16(b[2])<<8|uint16(b[3])&0xfff8 != 0 {
-				return "", 0, false
+		case headers.TCP:
+			return "tcp", d.u16(b, 2)
+		case headers.UDP:
+			return "udp", d.u16(b, 2)
+		case protoHopByHop, protoDestination, protoRouting:
+			next, b = d.u8(b, 0), skip(b, (int(d.u8(b, 1))+1)*8)
+		case protoFragment:
+			if offset := d.u16(b, 2) &^ 7; offset != 0 {
+				d.truncated()
 			}
-			next, b = layers.IPProtocol(b[0]), skip(b, 8)
-		case layers.IPProtocolAH:
-			next, b = layers.IPProtocol(b[0]), skip(b, (int(b[1])+2)*4)
+			next, b = b[0], skip(b, 8)
+		case protoAH:
+			next, b = d.u8(b, 0), skip(b, (int(d.u8(b, 1))+2)*4)
 		default:
-			return "", 0, false
+			d.truncated()
 		}
 	}
-	return "", 0, false
 }
 
 // listener appends a message about one multicast group.
@@ -251,28 +241,26 @@ func lifetime(seconds uint32) string {
 
 // neighborOptions appends the options of neighbor discovery, a line each.
 func (d *Dissector) neighborOptions(b []byte, length int) {
-	for all := b; length > 0 && !d.ended; {
+	for all := b; length > 0; {
 		kind, size := d.u8(b, 0), int(d.u8(b, 1))*8
 		if size == 0 || size > len(b) {
 			d.truncated()
-			return
 		}
 		d.addf("\n\t  %s option (%d), length %d (%d): ", lookUp(neighborOptions, kind, "unknown"), kind, size, size/8)
-		if !d.neighborOption(kind, b[:size], all) {
-			return
-		}
+		d.neighborOption(kind, b[:size], all)
 		if d.o.Verbose > 1 {
-			d.hexData(b[2:size], size-2, "\n\t    ")
+			d.hexData(b[2:size], "\n\t    ")
 		}
 		b, length = b[size:], length-size
 	}
 }
 
-func (d *Dissector) neighborOption(kind uint8, b, all []byte) bool {
+// neighborOption appends the option b; all are the options from the first one on.
+func (d *Dissector) neighborOption(kind uint8, b, all []byte) {
 	switch size := len(b); kind {
-	case 1, 2:
+	case 1, 2: // link-layer address
 		d.add(net.HardwareAddr(b[2:]).String())
-	case 3:
+	case 3: // prefix
 		bad := ""
 		if size != 32 {
 			bad = "badlen"
@@ -280,46 +268,39 @@ func (d *Dissector) neighborOption(kind uint8, b, all []byte) bool {
 		d.addf("%s/%d%s, Flags [%s], valid time %s", d.ip6Addr(b, 16), d.u8(b, 2), bad,
 			bitNames(uint32(d.u8(b, 3)), prefixFlags, ", ", "none"), lifetime(d.u32(b, 4)))
 		d.addf(", pref. time %s", lifetime(d.u32(b, 8)))
-	case 4:
-		d.hexData(all, size, "\n\t    ")
-	case 5:
+	case 4: // redirected header
+		d.hexData(limit(all, size), "\n\t    ")
+	case 5: // MTU
 		bad := ""
 		if size != 8 {
 			bad = "bad option length"
 		}
 		d.addf(" %d%s", d.u32(b, 4), bad)
-	case 7:
+	case 7: // advertisement interval
 		d.addf(" %dms", d.u32(b, 4))
-	case 8:
+	case 8: // home agent
 		d.addf(" preference %d, lifetime %d", d.u16(b, 4), d.u16(b, 6))
-	case 24:
+	case 24: // route
 		if size > 24 {
 			d.truncated()
-			return false
 		}
 		var prefix [16]byte
 		copy(prefix[:], b[8:])
 		d.addf(" %s/%d, pref=%s, lifetime=%s", addr(prefix[:]), d.u8(b, 2), routerPreference(d.u8(b, 3)), lifetime(d.u32(b, 4)))
-	case 25:
+	case 25: // DNS servers
 		d.addf(" lifetime %ds,", d.u32(b, 4))
-		for at := 8; at+16 <= size && !d.ended; at += 16 {
+		for at := 8; at+16 <= size; at += 16 {
 			d.address(" addr: ", d.ip6Addr(b, at))
 		}
-	case 31:
+	case 31: // DNS search list
 		d.addf(" lifetime %ds, domain(s):", d.u32(b, 4))
-		for names, at := (&message{b: b}), 8; at < size && b[at] != 0 && !d.ended; {
+		for names, at := (&message{b: b}), 8; at < size && b[at] != 0; {
 			d.add(" ")
-			end, ok := d.domainName(names, at)
-			if !ok {
-				d.truncated()
-				return false
-			}
-			at = end
+			at = d.requireName(names, at)
 		}
 	default:
 		if d.o.Verbose <= 1 {
-			d.hexData(b[2:], size-2, "\n\t  ")
+			d.hexData(b[2:], "\n\t  ")
 		}
 	}
-	return true
 }

@@ -8,20 +8,19 @@ func (d *Dissector) igmp(b []byte, length int) {
 		d.add("igmp")
 		return
 	}
-	group := func() string { return d.ip4Addr(b, 4).String() }
 	switch kind := d.u8(b, 0); kind {
 	case 0x11:
 		d.add("igmp query")
 		d.igmpQuery(b, length)
 	case 0x12:
-		d.addf("igmp v1 report %s", group())
+		d.addf("igmp v1 report %s", d.ip4Addr(b, 4))
 		if length != 8 {
 			d.addf(" [len %d]", length)
 		}
 	case 0x16:
-		d.addf("igmp v2 report %s", group())
+		d.addf("igmp v2 report %s", d.ip4Addr(b, 4))
 	case 0x17:
-		d.addf("igmp leave %s", group())
+		d.addf("igmp leave %s", d.ip4Addr(b, 4))
 	case 0x22:
 		d.add("igmp v3 report")
 		if length < 16 || length&3 != 0 {

@@ -1,7 +1,5 @@
 package dissect
 
-import "github.com/gopacket/gopacket/layers"
-
 func (d *Dissector) ipv4(b []byte, length int) {
 	d.proto = "ip"
 	if version := d.u8(b, 0) >> 4; version != 4 {
@@ -14,9 +12,7 @@ func (d *Dissector) ipv4(b []byte, length int) {
 		return
 	}
 	d.name("IP ")
-	if !d.has(b, 20) {
-		return
-	}
+	d.require(b, 20)
 	if length < 20 {
 		d.addf("truncated-ip %d", length)
 		return
@@ -38,8 +34,8 @@ func (d *Dissector) ipv4(b []byte, length int) {
 	}
 	b = limit(b, total)
 	fragment := d.u16(b, 6)
-	d.net = network{version: 4, src: b[12:16], dst: b[16:20], finalDst: b[16:20], proto: layers.IPProtocol(b[9]), hops: b[8],
-		fragment: fragment&0x3fff != 0}
+	d.net = network{version: 4, src: b[12:16], dst: b[16:20], finalDst: b[16:20], proto: b[9], hops: b[8],
+		isFragment: fragment&0x3fff != 0}
 	if size > 20 {
 		d.net.finalDst = finalDestination(limit(b, size), d.net.dst)
 	}
@@ -57,7 +53,6 @@ func (d *Dissector) ipv4(b []byte, length int) {
 	if size > len(b) {
 		d.addf(" [remaining caplen(%d) < header length(%d)]", len(b), size)
 		d.truncated()
-		return
 	}
 	d.ipPayload(d.net.proto, b[size:], total-size)
 }
@@ -71,7 +66,7 @@ func (d *Dissector) ip4Header(b []byte, size int) {
 	}
 	d.addf(", id %d, offset %d, flags [%s], proto %s (%d), length %d", d.u16(b, 4), int(fragment&0x1fff)*8,
 		[8]string{"none", "+", "DF", "+, DF", "rsvd", "+, rsvd", "DF, rsvd", "+, DF, rsvd"}[fragment>>13],
-		lookUp(protocolNames, d.net.proto, "unknown"), uint8(d.net.proto), d.u16(b, 2))
+		lookUp(protocolNames, d.net.proto, "unknown"), d.net.proto, d.u16(b, 2))
 	whole := true
 	if size > 20 {
 		d.add(", options (")
@@ -98,7 +93,7 @@ var ip4OptionNames = map[uint8]string{0: "EOL", 1: "NOP", 68: "timestamp", 130: 
 // ip4Options appends the options of length bytes. It returns false if bytes of an option are
 // missing.
 func (d *Dissector) ip4Options(b []byte, length int) bool {
-	for separator := ""; length > 0 && !d.ended; separator = "," {
+	for separator := ""; length > 0; separator = "," {
 		code := d.u8(b, 0)
 		d.add(separator)
 		d.add(lookUp(ip4OptionNames, code, "unknown %d"))
@@ -117,13 +112,13 @@ func (d *Dissector) ip4Options(b []byte, length int) bool {
 			return false
 		}
 		switch code {
-		case 0:
+		case 0: // end
 			return true
-		case 68:
+		case 68: // timestamps
 			d.ip4Timestamps(b[:n])
-		case 7, 137, 131:
+		case 7, 137, 131: // routes
 			d.ip4Route(b[:n])
-		case 148:
+		case 148: // router alert
 			if n < 4 {
 				d.addf(" [bad length %d]", n)
 			} else if value := d.u16(b, 2); value != 0 {
@@ -179,7 +174,7 @@ func (d *Dissector) ip4Timestamps(option []byte) {
 	at := 0
 	if name, known := map[byte]string{0: "TSONLY", 1: "TS+ADDR", 3: "PRESPEC"}[kind]; known {
 		d.add(name)
-		for at = 4; at < n && !d.ended; at += size {
+		for at = 4; at < n; at += size {
 			separator, host := " ", ""
 			if next == at {
 				separator = " ^ "

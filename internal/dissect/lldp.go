@@ -22,7 +22,7 @@ var (
 func (d *Dissector) lldp(b []byte, length int) {
 	d.proto = "lldp"
 	d.addf("LLDP, length %d", length)
-	for length >= 2 && !d.ended {
+	for length >= 2 {
 		d.spend(8)
 		header := d.u16(b, 0)
 		kind, size := int(header>>9), int(header&0x1ff)
@@ -39,36 +39,30 @@ func (d *Dissector) lldp(b []byte, length int) {
 		}
 		if length < size || size > len(b) {
 			d.truncated()
-			return
 		}
 		value := b[:size]
 		if kind == 5 {
 			d.add(": ")
 			d.text(value)
 		}
-		if d.o.Verbose > 0 && !d.ended {
-			known, whole := d.lldpValue(kind, value)
-			if !whole {
-				d.truncated()
-			}
-			if d.o.Verbose > 1 || !known {
-				d.hexData(value, size, "\n\t  ")
+		if d.o.Verbose > 0 {
+			isKnown := d.lldpValue(kind, value)
+			if d.o.Verbose > 1 || !isKnown {
+				d.hexData(value, "\n\t  ")
 			}
 		}
 		b, length = b[size:], length-size
 	}
 }
 
-// lldpValue appends a value with -v. It reports whether the value has a known format and the right
-// length.
-func (d *Dissector) lldpValue(kind int, b []byte) (known, whole bool) {
+// lldpValue appends a value with -v. It returns false if the format of the value is unknown.
+func (d *Dissector) lldpValue(kind int, b []byte) (isKnown bool) {
 	switch kind {
-	case 1, 2:
-		return d.lldpName(kind, b)
+	case 1:
+		return d.lldpName(lldpChassis, 4, 5, b)
+	case 2:
+		return d.lldpName(lldpPorts, 3, 4, b)
 	case 3:
-		if len(b) < 2 {
-			return true, false
-		}
 		d.addf(": TTL %ds", d.u16(b, 0))
 	case 4:
 		d.add(": ")
@@ -78,103 +72,77 @@ func (d *Dissector) lldpValue(kind int, b []byte) (known, whole bool) {
 		d.add("\n\t  ")
 		d.text(b)
 	case 7:
-		if len(b) < 4 {
-			return true, false
-		}
+		d.require(b, 4)
 		for i, name := range []string{"System ", "Enabled"} {
 			set := d.u16(b, 2*i)
 			d.addf("\n\t  %s Capabilities [%s] (0x%04x)", name, bitNames(uint32(set), lldpCapabilities, ", ", "none"), set)
 		}
 	case 8:
-		return true, d.lldpManagement(b)
+		d.lldpManagement(b)
 	case 127:
-		if len(b) < 3 {
-			return true, false
-		}
 		oui := d.u24(b, 0)
 		d.addf(": OUI %s (0x%06x)", lookUp(ouiNames, oui, "Unknown"), oui)
 		switch oui {
 		case 0x0080c2, 0x00120f, 0x00005e, 0x0012bb, 0x001b21: // tcpdump prints more of these
-			return true, true
+			return true
 		}
-		return false, true
+		return false
 	default:
-		return false, true
+		return false
 	}
-	return true, true
+	return true
 }
 
-// lldpName appends the name of a chassis or of a port.
-func (d *Dissector) lldpName(kind int, b []byte) (known, whole bool) {
-	if len(b) < 2 {
-		return true, false
-	}
-	names, mac, network, last := lldpChassis, uint8(4), uint8(5), uint8(7)
-	if kind == 2 {
-		names, mac, network = lldpPorts, 3, 4
-	}
+// lldpName appends the name of a chassis or of a port. mac and network are the subtypes of names
+// that are addresses.
+func (d *Dissector) lldpName(subtypes map[uint8]string, mac, network uint8, b []byte) (isKnown bool) {
+	d.require(b, 2)
 	subtype, value := b[0], b[1:]
-	d.addf("\n\t  Subtype %s (%d): ", lookUp(names, subtype, "Unknown"), subtype)
+	name, isKnown := subtypes[subtype]
+	if !isKnown {
+		name = "Unknown"
+	}
+	d.addf("\n\t  Subtype %s (%d): ", name, subtype)
 	switch {
 	case subtype == mac:
-		if len(value) < 6 {
-			return true, false
-		}
 		d.addf("%s", d.mac(value, 0))
 	case subtype == network:
-		text, ok := d.networkAddress(value)
-		d.add(text)
-		return true, ok
-	case subtype == 0 || subtype > last:
-		return false, true
-	default:
+		d.add(d.networkAddress(value))
+	case isKnown:
 		d.text(value)
 	}
-	return true, true
+	return isKnown
 }
 
 // networkAddress formats an address after its family number.
-func (d *Dissector) networkAddress(b []byte) (text string, ok bool) {
-	if len(b) < 1 {
-		return "", false
+func (d *Dissector) networkAddress(b []byte) string {
+	family := d.u8(b, 0)
+	text := fmt.Sprintf("AFI %s (%d)", lookUp(familyNames, family, "Unknown"), family)
+	switch family {
+	case 1:
+		return fmt.Sprintf("%s: %s", text, d.ip4Addr(b, 1))
+	case 2:
+		return fmt.Sprintf("%s: %s", text, d.ip6Addr(b, 1))
+	case 6:
+		return fmt.Sprintf("%s: %s", text, d.mac(b, 1))
 	}
-	size, known := map[uint8]int{1: 4, 2: 16, 6: 6}[b[0]]
-	family := fmt.Sprintf("AFI %s (%d)", lookUp(familyNames, b[0], "Unknown"), b[0])
-	switch {
-	case !known:
-		return family + ", no AF printer !", true
-	case len(b)-1 < size:
-		return "", false
-	case size == 6:
-		return fmt.Sprintf("%s: %s", family, d.mac(b, 1)), true
-	}
-	return fmt.Sprintf("%s: %s", family, addr(b[1:1+size])), true
+	return text + ", no AF printer !"
 }
 
 // lldpManagement appends the management address of the system.
-func (d *Dissector) lldpManagement(b []byte) bool {
-	if len(b) < 1 || len(b)-1 < int(b[0]) {
-		return false
-	}
-	size := int(b[0])
-	text, ok := d.networkAddress(b[1 : 1+size])
-	if !ok {
-		return false
-	}
-	d.addf("\n\t  Management Address length %d, %s", size, text)
-	if b = b[1+size:]; len(b) < 5 {
-		return false
-	}
+func (d *Dissector) lldpManagement(b []byte) {
+	size := int(d.u8(b, 0))
+	d.addf("\n\t  Management Address length %d, %s", size, d.networkAddress(d.bytes(b, 1, size)))
+	b = b[1+size:]
+	d.require(b, 5)
 	d.addf("\n\t  %s Interface Numbering (%d): %d", lookUp(lldpNumbering, b[0], "Unknown"), b[0], d.u32(b, 1))
-	if b = b[5:]; len(b) > 0 {
-		n := int(b[0])
-		if len(b) < 1+n {
-			return false
-		}
-		if n > 0 {
-			d.addf("\n\t  OID length %d", n)
-			d.text(b[1 : 1+n])
-		}
+	if b = b[5:]; len(b) == 0 {
+		return
 	}
-	return true
+	n := int(b[0])
+	d.require(b, 1+n)
+	if n > 0 {
+		d.addf("\n\t  OID length %d", n)
+		d.text(b[1 : 1+n])
+	}
 }

@@ -6,14 +6,14 @@ func (d *Dissector) mpls(b []byte, length int) {
 	d.proto = "mpls"
 	d.add("MPLS")
 	var label uint32
-	for i, bottom := 0, false; !bottom && !d.ended; i++ {
+	for i, isBottom := 0, false; !isBottom; i++ {
 		if length < 4 {
 			d.invalid()
-			d.has(b, length)
+			d.require(b, length)
 			return
 		}
 		entry := d.u32(b, 0)
-		label, bottom = entry>>12, entry&0x100 != 0
+		label, isBottom = entry>>12, entry&0x100 != 0
 		if i > 0 && d.o.Verbose > 0 {
 			d.add("\n\t")
 		} else {
@@ -28,7 +28,7 @@ func (d *Dissector) mpls(b []byte, length int) {
 			d.addf(" (%s)", name)
 		}
 		d.number(", tc ", uint64(entry>>9&7))
-		if bottom {
+		if isBottom {
 			d.add(", [S]")
 		}
 		d.number(", ttl ", uint64(entry&0xff))
@@ -37,8 +37,6 @@ func (d *Dissector) mpls(b []byte, length int) {
 	}
 	version := byte(0)
 	switch {
-	case d.ended:
-		return
 	case label == 0 || label == 3:
 		version = 4
 	case label == 2:
@@ -58,7 +56,7 @@ func (d *Dissector) mpls(b []byte, length int) {
 	}
 	if version == 0 {
 		if d.unknown(b); d.showsUnknown() {
-			d.has(b, length)
+			d.require(b, length)
 		}
 		return
 	}

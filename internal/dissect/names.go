@@ -1,6 +1,23 @@
 package dissect
 
-import "github.com/gopacket/gopacket/layers"
+// EtherTypes that are decoded, with tags and the payload of tunnels.
+const (
+	etherIPv4      = 0x0800
+	etherARP       = 0x0806
+	etherBridged   = 0x6558 // an Ethernet frame
+	etherReverse   = 0x8035 // reverse ARP
+	etherVLAN      = 0x8100
+	etherIPv6      = 0x86dd
+	etherSlow      = 0x8809
+	etherPPP       = 0x880b
+	etherMPLS      = 0x8847
+	etherMPLSGroup = 0x8848 // multicast
+	etherDiscovery = 0x8863 // PPPoE
+	etherSession   = 0x8864 // PPPoE
+	etherERSPAN    = 0x88be
+	etherLLDP      = 0x88cc
+	etherLoopback  = 0x9000
+)
 
 // etherNames are tcpdump's names of EtherTypes.
 var etherNames = map[uint16]string{
@@ -19,7 +36,7 @@ var etherNames = map[uint16]string{
 // undecoded are the EtherTypes that tcpdump decodes and dissect does not. For an EtherType that it
 // does not decode, tcpdump prints the bytes of the frame, and so does dissect; for these neither
 // does.
-var undecoded = map[layers.EthernetType]bool{
+var undecoded = map[uint16]bool{
 	0x0707: true, 0x1111: true, 0x6003: true, 0x809b: true, 0x80f3: true, 0x8137: true, 0x8808: true, 0x880b: true,
 	0x886f: true, 0x8870: true, 0x888e: true, 0x8899: true, 0x88a2: true, 0x88ca: true, 0x88e5: true, 0x88f7: true,
 	0x8902: true, 0x8947: true, 0x894f: true, 0xabcd: true, 0xd28b: true, 0xfefe: true,

@@ -22,7 +22,7 @@ func (d *Dissector) ntp(b []byte, length int) {
 	first := d.u8(b, 0)
 	mode := first & 7
 	d.addf("NTPv%d, %s, length %d", first>>3&7, ntpModes[mode], length)
-	if d.o.Verbose == 0 || d.ended {
+	if d.o.Verbose == 0 {
 		return
 	}
 	leap := first & 0xc0

@@ -15,9 +15,7 @@ func (d *Dissector) pppoe(b []byte, length int) {
 		return
 	}
 	length -= 6
-	if !d.has(b, 6) {
-		return
-	}
+	d.require(b, 6)
 	if version := b[0] >> 4; version != 1 {
 		d.addf(" [ver %d]", version)
 	}
@@ -42,15 +40,13 @@ func (d *Dissector) pppoe(b []byte, length int) {
 		d.ppp(b, size)
 		return
 	}
-	for tag := uint16(1); tag != 0 && size > 0 && !d.ended; {
+	for tag := uint16(1); tag != 0 && size > 0; {
 		tag = d.u16(b, 0)
 		n := int(d.u16(b, 2))
 		b, size = skip(b, 4), size-4-n
-		if n > 0 && !d.has(b, n) {
-			return
-		}
-		d.pppoeTag(tag, limit(b, n))
-		b = skip(b, n)
+		d.require(b, n)
+		d.pppoeTag(tag, b[:n])
+		b = b[n:]
 	}
 }
 
@@ -97,7 +93,6 @@ func (d *Dissector) ppp(b []byte, length int) {
 	}
 	if length < 2 {
 		d.truncated()
-		return
 	}
 	proto, n := int(d.u8(b, 0)), 1
 	if proto&1 == 0 {
@@ -116,9 +111,9 @@ func (d *Dissector) ppp(b []byte, length int) {
 		d.add(": ")
 	}
 	switch proto {
-	case 0x21, 0x2f, 0x0800:
+	case 0x21, 0x2f, etherIPv4:
 		d.ipv4(b, length)
-	case 0x57, 0x86dd:
+	case 0x57, etherIPv6:
 		d.ipv6(b, length)
 	case 0x281, 0x283:
 		d.mpls(b, length)
@@ -128,7 +123,6 @@ func (d *Dissector) ppp(b []byte, length int) {
 		d.addf("%s, ", pppNames[proto])
 		if length < 4 {
 			d.truncated()
-			return
 		}
 		code := d.u8(b, 0)
 		d.addf("%s (0x%02x), id %d, length %d", lookUp(pppControl, code, "Unknown Opcode"), code, d.u8(b, 1), length+2)
@@ -139,6 +133,6 @@ func (d *Dissector) ppp(b []byte, length int) {
 		d.addf("%s, length %d", pppNames[proto], length)
 	default:
 		d.addf("%s ", lookUp(pppNames, proto, "unknown PPP protocol (0x%04x)"))
-		d.hexData(b, length, "\n\t")
+		d.hexData(limit(b, length), "\n\t")
 	}
 }

@@ -36,9 +36,7 @@ func (d *Dissector) ospf(b []byte, length int) {
 
 func (d *Dissector) eigrp(b []byte, length int) {
 	d.proto = "eigrp"
-	if !d.has(b, 20) {
-		return
-	}
+	d.require(b, 20)
 	if b[0] != 2 {
 		d.addf("EIGRP version %d packet not supported", b[0])
 		return
@@ -74,7 +72,7 @@ func (d *Dissector) vrrpAddresses(b []byte, length int, version uint8) {
 	if length <= len(b) {
 		start := uint64(0)
 		if version == 3 {
-			start = d.net.pseudoHeader(length, 112)
+			start = d.net.pseudoHeader(length, protoVRRP)
 		}
 		if checksum(b[:length], start) != 0 {
 			d.addf(", (bad vrrp cksum %x)", d.u16(b, 6))
@@ -87,7 +85,7 @@ func (d *Dissector) vrrpAddresses(b []byte, length int, version uint8) {
 	}
 	d.add(":")
 	at, separator := 8, " "
-	for ; n > 0 && !d.ended; n-- {
+	for ; n > 0; n-- {
 		if d.net.version == 4 {
 			d.addf("%s%s", separator, d.ip4Addr(b, at))
 			at += 4

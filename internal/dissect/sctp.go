@@ -1,6 +1,6 @@
 package dissect
 
-import "github.com/gopacket/gopacket/layers"
+import "github.com/xdpcap/xdpcap/internal/headers"
 
 var (
 	sctpChunks = map[uint8]string{0: "DATA", 1: "INIT", 2: "INIT ACK", 3: "SACK", 4: "HB REQ", 5: "HB ACK", 6: "ABORT",
@@ -19,12 +19,10 @@ func (d *Dissector) sctp(b []byte, length int) {
 		d.addf("truncated-sctp - %d bytes missing!", 12-length)
 		return
 	}
-	if !d.has(b, 12) {
-		return
-	}
+	d.require(b, 12)
 	src, dst := d.u16(b, 0), d.u16(b, 2)
-	d.net.proto = layers.IPProtocolSCTP // the addresses are shown here even after extension headers
-	d.ports(layers.IPProtocolSCTP, src, dst)
+	d.net.proto = headers.SCTP // the addresses are shown here even after extension headers
+	d.ports(headers.SCTP, src, dst)
 	d.add("sctp")
 	d.add(sctpPorts[src])
 	d.add(sctpPorts[dst])
@@ -33,14 +31,12 @@ func (d *Dissector) sctp(b []byte, length int) {
 	if d.o.Verbose > 1 {
 		separator = "\n\t"
 	}
-	for i := 1; length > 0 && !d.ended; i++ {
+	for i := 1; length > 0; i++ {
 		if length < 4 {
 			d.addf("%s%d) [chunk descriptor cut off at end of packet]", separator, i)
 			return
 		}
-		if !d.has(b, 4) {
-			return
-		}
+		d.require(b, 4)
 		size := int(d.u16(b, 2))
 		if size < 4 {
 			d.addf("%s%d) [Bad chunk length %d, < size of chunk descriptor]", separator, i, size)
@@ -51,9 +47,7 @@ func (d *Dissector) sctp(b []byte, length int) {
 			d.addf("%s%d) [Bad chunk length %d, > remaining data in packet]", separator, i, size)
 			return
 		}
-		if !d.has(b, size) {
-			return
-		}
+		d.require(b, size)
 		d.addf("%s%d) [%s] ", separator, i, lookUp(sctpChunks, b[0], "Unknown chunk type: 0x%x"))
 		if !d.sctpChunk(b[:size]) {
 			return
@@ -61,18 +55,15 @@ func (d *Dissector) sctp(b []byte, length int) {
 		if d.o.Verbose < 2 {
 			separator = ", ("
 		}
-		if b, length = b[size:], length-size; padding > 0 {
-			if !d.has(b, padding) {
-				return
-			}
-			b, length = b[padding:], length-padding
-		}
+		b, length = b[size:], length-size
+		d.require(b, padding)
+		b, length = b[padding:], length-padding
 	}
 }
 
 // sctpChunk appends the part of a chunk after its type. It returns false if the chunk is too short.
 func (d *Dissector) sctpChunk(b []byte) bool {
-	short := func(n int) bool {
+	isShort := func(n int) bool {
 		if len(b) < 4+n {
 			d.addf("bogus chunk length %d]", len(b))
 			return true
@@ -80,17 +71,17 @@ func (d *Dissector) sctpChunk(b []byte) bool {
 		return false
 	}
 	switch b[0] {
-	case 0:
+	case 0: // DATA
 		if flags := b[1] & 7; flags != 0 {
 			d.add(bitNames(uint32(flags), []bit{{4, "(U)"}, {2, "(B)"}, {1, "(E)"}}, "", ""))
 			d.add(" ")
 		}
-		if short(12) {
+		if isShort(12) {
 			return false
 		}
 		d.addf("[TSN: %d] [SID: %d] [SSEQ %d] ", d.u32(b, 4), d.u16(b, 8), d.u16(b, 10))
 		d.addf("[PPID %s] ", lookUp(sctpPayloads, d.u32(b, 12), "0x%x"))
-		if short(13) {
+		if isShort(13) {
 			return false
 		}
 		if d.o.Verbose > 1 && d.u32(b, 12) != 3 { // tcpdump prints more of M3UA
@@ -101,35 +92,29 @@ func (d *Dissector) sctpChunk(b []byte) bool {
 			}
 			d.add("]")
 		}
-	case 1, 2:
-		if short(16) {
+	case 1, 2: // INIT, INIT ACK
+		if isShort(16) {
 			return false
 		}
 		d.addf("[init tag: %d] [rwnd: %d] [OS: %d] [MIS: %d] [init TSN: %d] ",
 			d.u32(b, 4), d.u32(b, 8), d.u16(b, 12), d.u16(b, 14), d.u32(b, 16))
-	case 3:
-		if short(12) {
+	case 3: // SACK
+		if isShort(12) {
 			return false
 		}
 		ack, gaps, twice := d.u32(b, 4), int(d.u16(b, 12)), int(d.u16(b, 14))
 		d.addf("[cum ack %d] [a_rwnd %d] [#gap acks %d] [#dup tsns %d] ", ack, d.u32(b, 8), gaps, twice)
-		rest := b[16:]
-		list := func(n int, show func(i int)) bool {
-			for i := 1; i <= n && len(rest) > 0 && !d.ended; i++ {
-				if len(rest) < 4 {
-					d.addf("bogus chunk length %d]", len(b))
-					return false
-				}
-				show(i)
-				rest = rest[4:]
+		for i, rest := 1, b[16:]; i <= gaps+twice && len(rest) > 0; i, rest = i+1, rest[4:] {
+			if len(rest) < 4 {
+				d.addf("bogus chunk length %d]", len(b))
+				return false
 			}
-			return true
+			if i <= gaps {
+				d.addf("\n\t\t[gap ack block #%d: start = %d, end = %d] ", i, ack+uint32(d.u16(rest, 0)), ack+uint32(d.u16(rest, 2)))
+			} else {
+				d.addf("\n\t\t[dup TSN #%d: %d] ", i-gaps, d.u32(rest, 0))
+			}
 		}
-		return list(gaps, func(i int) {
-			d.addf("\n\t\t[gap ack block #%d: start = %d, end = %d] ", i, ack+uint32(d.u16(rest, 0)), ack+uint32(d.u16(rest, 2)))
-		}) && list(twice, func(i int) {
-			d.addf("\n\t\t[dup TSN #%d: %d] ", i, d.u32(rest, 0))
-		})
 	}
 	return true
 }

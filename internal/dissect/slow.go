@@ -52,7 +52,7 @@ func (d *Dissector) slow(b []byte, length int) {
 	d.addf("%s%s, length %d", lookUp(slowNames, protocol, "unknown (%d)"), version, length)
 	switch {
 	case slowNames[protocol] == "":
-		d.hexData(b, length, "\n\t")
+		d.hexData(limit(b, length), "\n\t")
 	case isAggregation && d.o.Verbose > 0:
 		d.aggregation(protocol, skip(b, 2), length-2)
 	}
@@ -60,7 +60,7 @@ func (d *Dissector) slow(b []byte, length int) {
 
 // aggregation appends the types, lengths and values of LACP and of the marker protocol.
 func (d *Dissector) aggregation(protocol uint8, b []byte, length int) {
-	for length > 0 && !d.ended {
+	for length > 0 {
 		if length < 2 {
 			d.add("\n\t\t packet is too short")
 			return
@@ -76,12 +76,11 @@ func (d *Dissector) aggregation(protocol uint8, b []byte, length int) {
 		case length < size:
 			d.add("\n\t\t packet is too short")
 			return
-		case !d.has(b, size):
-			return
 		}
+		d.require(b, size)
 		d.aggregationValue(t, b[:size])
 		if d.o.Verbose > 1 {
-			d.hexData(b[2:size], size-2, "\n\t  ")
+			d.hexData(b[2:size], "\n\t  ")
 		}
 		b, length = b[size:], length-size
 	}
@@ -93,7 +92,7 @@ func (d *Dissector) aggregationValue(t slowTLV, b []byte) {
 	switch {
 	case want == 0: // an unknown type
 		if d.o.Verbose == 1 {
-			d.hexData(b[2:], len(b)-2, "\n\t  ")
+			d.hexData(b[2:], "\n\t  ")
 		}
 	case len(b) != want:
 		d.addf("\n\t    ERROR: illegal length - should be %d", want)

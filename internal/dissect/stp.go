@@ -94,7 +94,7 @@ func (d *Dissector) stpMultiple(b []byte, length int) {
 	d.text(d.bytes(b, 39, 32))
 	d.addf(", rev %d,\n\t\tdigest %x, CIST int-root-pathcost %d,", d.u16(b, 71), d.bytes(b, 73, 16), d.u32(b, 89))
 	d.addf("\n\tCIST bridge-id %s, CIST remaining-hops %d", d.bridge(b, 93), d.u8(b, 101))
-	for at := 102; size-64 >= 16 && !d.ended; at, size = at+16, size-16 {
+	for at := 102; size-64 >= 16; at, size = at+16, size-16 {
 		instance := d.u8(b, at)
 		d.addf("\n\tMSTI %d, Flags [%s], port-role %s", d.u16(b, at+1)&0xfff, bitNames(uint32(instance), stpFlags, ", ", "none"),
 			stpRoles[instance>>2&3])

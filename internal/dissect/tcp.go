@@ -1,8 +1,6 @@
 package dissect
 
-import (
-	"github.com/gopacket/gopacket/layers"
-)
+import "github.com/xdpcap/xdpcap/internal/headers"
 
 // Flags of a TCP header.
 const (
@@ -10,17 +8,15 @@ const (
 	tcpAck, tcpUrg         = 16, 32
 )
 
-func (d *Dissector) tcpSegment(b []byte, length int) {
+func (d *Dissector) tcp(b []byte, length int) {
 	d.proto = "tcp"
 	if len(b) < 4 {
 		d.portless()
 		return
 	}
 	src, dst := d.u16(b, 0), d.u16(b, 2)
-	d.ports(layers.IPProtocolTCP, src, dst)
-	if !d.has(b, 20) {
-		return
-	}
+	d.ports(headers.TCP, src, dst)
+	d.require(b, 20)
 	size := int(b[12]>>4) * 4
 	switch {
 	case size < 20:
@@ -39,17 +35,8 @@ func (d *Dissector) tcpSegment(b []byte, length int) {
 		d.addf(" [bad hdr length %d - too long, > %d]", size, length)
 		return
 	}
-	if d.o.Verbose > 0 && !d.o.Unverified && !d.net.fragment && len(b) >= length {
-		was := d.u16(b, 16)
-		d.addf(", cksum 0x%04x", was)
-		switch computed := checksum(b[:length], d.net.pseudoHeader(length, 6)); {
-		case computed == 0:
-			d.add(" (correct)")
-		case d.net.isUnfinished(was, length, 6):
-			d.addf(" (unfinished -> 0x%04x)", rightSum(was, computed))
-		default:
-			d.addf(" (incorrect -> 0x%04x)", rightSum(was, computed))
-		}
+	if d.o.Verbose > 0 && !d.o.Unverified && !d.net.isFragment && len(b) >= length {
+		d.tcpChecksum(b[:length])
 	}
 	payload := length - size
 	if sequence := d.u32(b, 4); d.o.Verbose > 1 || payload > 0 || flags&(tcpSyn|tcpFin|tcpRst) != 0 {
@@ -69,42 +56,51 @@ func (d *Dissector) tcpSegment(b []byte, length int) {
 		return
 	}
 	d.number(", length ", uint64(payload))
-	if payload == 0 || d.ended {
+	if payload == 0 {
 		return
 	}
 	if size > len(b) {
 		d.addf(" [remaining caplen(%d) < header length(%d)]", len(b), size)
 		d.truncated()
-		return
 	}
-	if rest := b[size:]; flags&tcpRst != 0 && d.o.Verbose > 0 {
+	either := func(port uint16) bool { return src == port || dst == port }
+	switch rest := b[size:]; {
+	case flags&tcpRst != 0 && d.o.Verbose > 0:
 		d.tcpReset(rest, payload)
-	} else if either := func(port uint16) bool { return src == port || dst == port }; either(80) || either(8080) {
+	case either(80), either(8080):
 		d.http(rest, payload)
-	} else if either(53) {
+	case either(53):
 		d.dnsStream(rest, payload)
+	}
+}
+
+// tcpChecksum appends the checksum of a segment, and whether it is right.
+func (d *Dissector) tcpChecksum(b []byte) {
+	was := d.u16(b, 16)
+	d.addf(", cksum 0x%04x", was)
+	switch computed := checksum(b, d.net.pseudoHeader(len(b), headers.TCP)); {
+	case computed == 0:
+		d.add(" (correct)")
+	case d.net.isUnfinished(was, len(b), headers.TCP):
+		d.addf(" (unfinished -> 0x%04x)", rightSum(was, computed))
+	default:
+		d.addf(" (incorrect -> 0x%04x)", rightSum(was, computed))
 	}
 }
 
 // portless ends the line of a header whose ports are missing.
 func (d *Dissector) portless() {
-	if d.ended {
-		return
-	}
 	switch {
 	case d.proto == "tcp":
 		d.hosts()
 		d.line = d.line[:len(d.line)-1] // without the space at their end
-	case d.net.proto == layers.IPProtocolUDP:
+	case d.net.proto == headers.UDP:
 		d.hosts()
 	}
 	d.truncated()
 }
 
 func (d *Dissector) tcpFlags(flags byte) {
-	if d.ended {
-		return
-	}
 	d.line = append(d.line, "Flags ["...)
 	for i := range 8 {
 		if flags>>i&1 != 0 {

@@ -1,53 +1,52 @@
 package dissect
 
-import "encoding/hex"
-
 var multipathNames = [...]string{"capable", "join", "dss", "add-addr", "rem-addr", "prio", "fail", "fast-close", "unknown"}
 
-// multipath appends an option of MPTCP (RFC 8684), whose value b has size bytes. It returns false
-// if the option is invalid.
-func (d *Dissector) multipath(b []byte, size int, flags byte) bool {
+// multipath appends an option of MPTCP (RFC 8684) with the value b. It returns false if the option
+// is invalid.
+func (d *Dissector) multipath(b []byte, flags byte) bool {
 	d.proto = "mptcp"
-	if size < 1 {
+	size := len(b)
+	if size == 0 {
 		return false
 	}
-	kind := min(d.u8(b, 0)>>4, 8)
-	low := d.u8(b, 0) & 15
+	kind := min(b[0]>>4, 8)
+	low := b[0] & 15
 	d.addf(" %d %s", size+2, multipathNames[kind])
 	ok := true
-	switch b = limit(b, size); kind {
-	case 0:
+	switch kind {
+	case 0: // capable
 		ok = d.multipathCapable(b, low, flags)
-	case 1:
+	case 1: // join
 		ok = d.multipathJoin(b, low, flags)
-	case 2:
+	case 2: // data sequence
 		ok = size >= 2 && flags&tcpSyn == 0 && d.multipathSequence(b)
-	case 3:
+	case 3: // add an address
 		ok = d.multipathAddress(b, low)
-	case 4:
+	case 4: // remove addresses
 		if ok = size >= 2; ok {
 			d.add(" id")
 			for _, id := range b[1:] {
 				d.addf(" %d", id)
 			}
 		}
-	case 5:
+	case 5: // priority
 		if ok = size == 1 || size == 2; ok {
 			d.add([2]string{" non-backup", " backup"}[low&1])
 			if size == 2 {
 				d.addf(" id %d", b[1])
 			}
 		}
-	case 6:
+	case 6: // fail
 		if ok = size == 10; ok {
 			d.addf(" seq %d", d.u64(b, 2))
 		}
-	case 7:
+	case 7: // fast close
 		if ok = size == 10; ok {
 			d.addf(" key 0x%x", d.u64(b, 2))
 		}
 	}
-	if ok && !d.ended {
+	if ok {
 		d.proto = "tcp"
 	}
 	return ok
@@ -84,7 +83,7 @@ func (d *Dissector) multipathJoin(b []byte, low, flags byte) bool {
 		return false
 	}
 	if n == 22 {
-		d.addf(" hmac 0x%s", hex.EncodeToString(b[2:22]))
+		d.addf(" hmac 0x%x", b[2:22])
 		return true
 	}
 	if low&1 != 0 {

@@ -1,11 +1,13 @@
 package dissect
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 )
 
 // maxText is the maximum size in bytes of a packet's headers as text; with -v it is twice that. A
@@ -13,55 +15,47 @@ import (
 // hundreds of others, and be too long to be useful.
 const maxText = 2 << 10
 
-// add appends text, unless the line has ended.
+// lineEnd is the panic that ends a line, at the first missing byte or at maxText. decode recovers
+// it, so the decoders, which call each other, need not return that the line has ended.
+type lineEnd struct{}
+
+// add appends text.
 func (d *Dissector) add(s string) {
-	if d.ended {
-		return
-	}
 	d.line = append(d.line, s...)
 	d.checkSize()
 }
 
 func (d *Dissector) addf(format string, a ...any) {
-	if d.ended {
-		return
-	}
 	d.line = fmt.Appendf(d.line, format, a...)
 	d.checkSize()
 }
 
 // number appends text and a number.
 func (d *Dissector) number(s string, n uint64) {
-	if d.ended {
-		return
-	}
 	d.line = strconv.AppendUint(append(d.line, s...), n, 10)
 }
 
 // address appends text and an address.
 func (d *Dissector) address(s string, a netip.Addr) {
-	if d.ended {
-		return
-	}
 	d.line = a.AppendTo(append(d.line, s...))
 	d.checkSize()
 }
 
 // spend counts work that prints no text as if it had printed n bytes.
 func (d *Dissector) spend(n int) {
-	if !d.ended {
-		d.start -= n
-		d.checkSize()
-	}
+	d.start -= n
+	d.checkSize()
 }
 
+// checkSize ends the line with dots if it is longer than maxText.
 func (d *Dissector) checkSize() {
-	most := maxText
+	longest := maxText
 	if d.o.Verbose > 0 {
-		most = 2 * maxText
+		longest = 2 * maxText
 	}
-	if len(d.line)-d.start > most {
-		d.line, d.ended = append(d.line, "..."...), true
+	if len(d.line)-d.start > longest {
+		d.line = append(d.line, "..."...)
+		panic(lineEnd{})
 	}
 }
 
@@ -75,30 +69,21 @@ func (d *Dissector) name(s string) {
 // truncated ends the line with the mark of the protocol whose bytes are missing, such as [|tcp].
 func (d *Dissector) truncated() {
 	d.addf(" [|%s]", d.proto)
-	d.ended = true
+	panic(lineEnd{})
 }
 
 // invalid appends that the protocol does not allow the header before.
 func (d *Dissector) invalid() { d.add(" (invalid)") }
 
-// has reports whether the first n bytes of b were captured. If not, it ends the line.
-func (d *Dissector) has(b []byte, n int) bool {
+// require ends the line unless the first n bytes of b were captured.
+func (d *Dissector) require(b []byte, n int) {
 	if n > len(b) || n < 0 {
 		d.truncated()
-		return false
 	}
-	return true
 }
 
-// u8, u16, u24, u32 and u64 read a number. If it was not captured they return 0 and end the line,
-// so that later text of the caller is not shown.
-func (d *Dissector) u8(b []byte, at int) uint8 {
-	if at >= len(b) {
-		d.truncated()
-		return 0
-	}
-	return b[at]
-}
+// u8, u16, u24, u32 and u64 read a big-endian number. They end the line if it was not captured.
+func (d *Dissector) u8(b []byte, at int) uint8 { return d.bytes(b, at, 1)[0] }
 
 func (d *Dissector) u16(b []byte, at int) uint16 { return binary.BigEndian.Uint16(d.bytes(b, at, 2)) }
 
@@ -111,13 +96,10 @@ func (d *Dissector) u32(b []byte, at int) uint32 { return binary.BigEndian.Uint3
 
 func (d *Dissector) u64(b []byte, at int) uint64 { return binary.BigEndian.Uint64(d.bytes(b, at, 8)) }
 
-var zeros [255]byte
-
-// bytes returns n bytes, at most 255. If they were not captured it ends the line and returns zeros.
+// bytes returns n bytes. It ends the line if they were not captured.
 func (d *Dissector) bytes(b []byte, at, n int) []byte {
 	if at+n > len(b) {
 		d.truncated()
-		return zeros[:n]
 	}
 	return b[at : at+n]
 }
@@ -143,10 +125,8 @@ func lookUp[K comparable](names map[K]string, value K, unknown string) string {
 	if name, ok := names[value]; ok {
 		return name
 	}
-	for i := range unknown {
-		if unknown[i] == '%' {
-			return fmt.Sprintf(unknown, value)
-		}
+	if strings.Contains(unknown, "%") {
+		return fmt.Sprintf(unknown, value)
 	}
 	return unknown
 }
@@ -159,27 +139,21 @@ type bit struct {
 
 // bitNames returns the names of the bits of a number, or `none` if no bit is set.
 func bitNames(value uint32, names []bit, separator, none string) string {
-	var s string
+	var set []string
 	for _, b := range names {
 		if value&b.mask == b.mask {
-			if s != "" {
-				s += separator
-			}
-			s += b.name
+			set = append(set, b.name)
 		}
 	}
-	if s == "" {
+	if set == nil {
 		return none
 	}
-	return s
+	return strings.Join(set, separator)
 }
 
 // quoted appends bytes of a packet as characters in a form without control characters: ^A for the
 // byte 1, M-a for bytes above 127.
 func (d *Dissector) quoted(b []byte) {
-	if d.ended {
-		return
-	}
 	for _, c := range limit(b, maxText) {
 		if c > 0x7f {
 			d.line = append(d.line, "M-"...)
@@ -194,15 +168,17 @@ func (d *Dissector) quoted(b []byte) {
 	d.checkSize()
 }
 
+// inQuotes appends text between quotation marks.
+func (d *Dissector) inQuotes(b []byte) {
+	d.add("\"")
+	d.quoted(b)
+	d.add("\"")
+}
+
 // text appends the bytes before the first zero.
 func (d *Dissector) text(b []byte) {
-	for i, c := range b {
-		if c == 0 {
-			b = b[:i]
-			break
-		}
-	}
-	d.quoted(b)
+	text, _, _ := bytes.Cut(b, []byte{0})
+	d.quoted(text)
 }
 
 // maxUnknown is the maximum number of bytes of unknown formats in a line unless an option requests
@@ -213,7 +189,7 @@ const maxUnknown = 2 << 10
 // omits them.
 func (d *Dissector) unknown(b []byte) {
 	if d.showsUnknown() {
-		d.hexLines(b)
+		d.hexRows(b, true, "\n\t")
 	}
 }
 
@@ -221,20 +197,13 @@ func (d *Dissector) showsUnknown() bool {
 	return !d.o.Quiet && d.o.Dump != HexDump && d.o.Dump != HexASCIIDump
 }
 
-func (d *Dissector) hexLines(b []byte) { d.hexRows(b, true, "\n\t") }
-
 // hexData appends bytes in hexadecimal on their own lines, each with an indentation.
-func (d *Dissector) hexData(b []byte, length int, indent string) {
-	d.hexRows(limit(b, length), false, indent)
-}
+func (d *Dissector) hexData(b []byte, indent string) { d.hexRows(b, false, indent) }
 
 // hexRows appends bytes until the line has maxUnknown of them. Dots replace the others.
 func (d *Dissector) hexRows(b []byte, ascii bool, indent string) {
-	if d.ended {
-		return
-	}
 	before, shown := len(d.line), limit(b, maxUnknown-d.unknownShown)
-	d.line = appendHexRows(d.line, shown, ascii, indent)
+	d.line = appendHex(d.line, shown, ascii, indent)
 	d.unknownShown += len(shown)
 	d.start += len(d.line) - before
 	if len(shown) < len(b) {

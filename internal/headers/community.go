@@ -14,40 +14,35 @@ func (h *Headers) AppendCommunityID(dst []byte) []byte {
 	if h.Family == 0 || h.Fragment {
 		return dst
 	}
-	var memory [2 + 16 + 16 + 2 + 4]byte
+	var ports [4]byte
+	hasPorts, isOneWay := false, false
+	switch h.Protocol {
+	case TCP, UDP, SCTP, ICMP, ICMPv6:
+		if len(h.Rest) < 4 {
+			return dst
+		}
+		hasPorts, ports = true, [4]byte(h.Rest)
+	}
+	switch h.Protocol {
+	case ICMP:
+		ports, isOneWay = messagePorts(h.Rest[0], h.Rest[1], &icmpAnswers)
+	case ICMPv6:
+		ports, isOneWay = messagePorts(h.Rest[0], h.Rest[1], &icmp6Answers)
+	}
 	source, destination := h.Source.As16(), h.Destination.As16()
 	from, to := source[:], destination[:]
 	if h.Family == 4 {
 		from, to = from[12:], to[12:]
 	}
-	var ports [4]byte
-	hasPorts, oneWay := false, false
-	switch h.Protocol {
-	case TCP, UDP, SCTP:
-		hasPorts = true
-	case ICMP:
-		hasPorts = true
-		ports, oneWay = h.messagePorts(&icmpAnswers)
-	case ICMPv6:
-		hasPorts = true
-		ports, oneWay = h.messagePorts(&icmp6Answers)
-	}
-	if hasPorts {
-		if len(h.Rest) < 4 {
-			return dst
-		}
-		if h.Protocol != ICMP && h.Protocol != ICMPv6 {
-			ports = [4]byte(h.Rest)
-		}
-	}
 	order := bytes.Compare(from, to)
 	if order == 0 {
 		order = bytes.Compare(ports[:2], ports[2:])
 	}
-	if order > 0 && !oneWay {
+	if order > 0 && !isOneWay {
 		from, to = to, from
 		ports[0], ports[1], ports[2], ports[3] = ports[2], ports[3], ports[0], ports[1]
 	}
+	var memory [2 + 16 + 16 + 2 + 4]byte // the seed, the addresses, the protocol, and the ports
 	b := append(memory[:2], from...)
 	b = append(append(b, to...), h.Protocol, 0)
 	if hasPorts {
@@ -71,18 +66,11 @@ func pairs(types ...int) (answers [256]uint16) {
 	return answers
 }
 
-// messagePorts returns the replacement for ports in the hash: the types of a message and its
+// messagePorts returns the replacement for ports in the hash: the types of a message and of its
 // answer. For a message without an answer they are its type and code, and the direction counts.
-func (h *Headers) messagePorts(answers *[256]uint16) (ports [4]byte, oneWay bool) {
-	if len(h.Rest) < 2 {
-		return ports, true
+func messagePorts(kind, code uint8, answers *[256]uint16) (ports [4]byte, isOneWay bool) {
+	if answer := answers[kind]; answer != 0 {
+		return [4]byte{0, kind, 0, uint8(answer - 1)}, false
 	}
-	ports[1] = h.Rest[0]
-	answer := answers[h.Rest[0]]
-	if answer == 0 {
-		ports[3] = h.Rest[1]
-		return ports, true
-	}
-	ports[3] = uint8(answer - 1)
-	return ports, false
+	return [4]byte{0, kind, 0, code}, true
 }

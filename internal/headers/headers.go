@@ -55,7 +55,7 @@ func Parse(typ Link, packet []byte, h *Headers) bool {
 		return false
 	}
 	b := packet[size:]
-	for h.EtherType = etherType; isTag(h.EtherType); b = b[4:] {
+	for h.EtherType = etherType; IsTag(h.EtherType); b = b[4:] {
 		if len(b) < 2 {
 			return false
 		}
@@ -80,7 +80,8 @@ func Parse(typ Link, packet []byte, h *Headers) bool {
 	return true
 }
 
-func isTag(etherType uint16) bool {
+// IsTag reports whether a VLAN tag follows an EtherType.
+func IsTag(etherType uint16) bool {
 	return etherType == 0x8100 || etherType == 0x88a8 || etherType == 0x9100 || etherType == 0x9200
 }
 
@@ -90,11 +91,12 @@ func (h *Headers) ipv4(b []byte) {
 	}
 	h.Family, h.Protocol, h.IP = 4, b[9], b
 	h.Source, h.Destination = netip.AddrFrom4([4]byte(b[12:16])), netip.AddrFrom4([4]byte(b[16:20]))
-	if binary.BigEndian.Uint16(b[6:])&0x3fff != 0 { // more follow, or not the first
-		h.Fragment, h.Piece = true, b[min(len(b), int(b[0]&0xf)*4):]
-		return
+	payload := b[min(len(b), int(b[0]&0xf)*4):]
+	if binary.BigEndian.Uint16(b[6:])&0x3fff != 0 { // more fragments follow, or it is not the first one
+		h.Fragment, h.Piece = true, payload
+	} else {
+		h.Rest = payload
 	}
-	h.Rest = b[min(len(b), int(b[0]&0xf)*4):]
 }
 
 func (h *Headers) ipv6(b []byte) {

@@ -21,7 +21,7 @@ const (
 // Frame reads the header of a packet of WiFi or Radiotap. It returns false if the packet ends
 // before its first address.
 func (t Link) Frame(packet []byte) (f WiFiFrame, ok bool) {
-	b, padded := packet, false
+	b, isPadded := packet, false
 	if t == Radiotap {
 		if len(b) < 4 {
 			return f, false
@@ -30,7 +30,7 @@ func (t Link) Frame(packet []byte) (f WiFiFrame, ok bool) {
 		if len(b) < f.Size {
 			return f, false
 		}
-		padded = radiotapFlags(b[:f.Size])&0x20 != 0
+		isPadded = radiotapFlags(b[:f.Size])&0x20 != 0
 		b = b[f.Size:]
 	}
 	if len(b) < 10 {
@@ -63,18 +63,18 @@ func (t Link) Frame(packet []byte) (f WiFiFrame, ok bool) {
 		case fromDS:
 			f.Source = address(3)
 		}
-		aggregate := false
+		isAggregate := false  // several packets, each with its own headers
 		if f.Subtype&8 != 0 { // with quality of service
-			aggregate = len(b) > header && b[header]&0x80 != 0 // several packets, with headers of their own
+			isAggregate = len(b) > header && b[header]&0x80 != 0
 			header += 2
 			if b[1]&0x80 != 0 { // and with a field of 802.11n
 				header += 4
 			}
 		}
-		if padded {
+		if isPadded {
 			header += -header & 3
 		}
-		if f.Subtype&4 == 0 && !aggregate && len(b) >= header { // others have no data
+		if f.Subtype&4 == 0 && !isAggregate && len(b) >= header { // others have no data
 			f.Data, f.Size = b[header:], f.Size+header
 		}
 	}

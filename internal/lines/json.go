@@ -15,11 +15,11 @@ import (
 type JSONEncoder struct {
 	d       *capture.Description
 	sources *capture.SourceList
-	own     []sourceKeys // by source
+	keys    []sourceKeys // by source
 	longest int          // maximum length in bytes of a source's keys
 
 	more    func(line []byte, p *capture.Packet) []byte // nil = no further keys
-	next    []byte                                      // the result of more for the next packet
+	next    []byte                                      // the result of more for the next packet, from Room until Append
 	hasNext bool
 
 	second int64  // seconds since the epoch to which date belongs
@@ -32,14 +32,14 @@ type JSONEncoder struct {
 	quotedCause              []byte
 
 	h    headers.Headers
-	line []byte // of AppendRow
+	line []byte // the packet's line while AppendRow makes a row of it
 }
 
 // sourceKeys are the keys that all packets of a source have in common, as JSON: the keys before
 // direction and hook, which may differ in a capture file, and the keys after them.
 type sourceKeys struct {
 	before, after []byte
-	link          headers.Link // for link.Unknown lines have only the lengths of packets
+	link          headers.Link // for UnknownLink lines have only the lengths of packets
 }
 
 // maxKeys is the maximum length in bytes of a line besides sourceKeys and the keys of more.
@@ -55,8 +55,8 @@ func NewJSONEncoder(d *capture.Description, more func(line []byte, p *capture.Pa
 	return e
 }
 
-// Look adds new sources. Call it before appending packets.
-func (e *JSONEncoder) Look() {
+// AddSources adds new sources. Call it before appending packets.
+func (e *JSONEncoder) AddSources() {
 	for _, source := range e.sources.Look() {
 		e.add(source)
 	}
@@ -71,10 +71,10 @@ func (e *JSONEncoder) add(source int) {
 		keys.before = appendText(keys.before, key.name, key.value)
 	}
 	keys.after = appendText(nil, `,"program":`, s.Target.Name)
-	for len(e.own) <= source {
-		e.own = append(e.own, sourceKeys{})
+	for len(e.keys) <= source {
+		e.keys = append(e.keys, sourceKeys{})
 	}
-	e.own[source] = keys
+	e.keys[source] = keys
 	e.longest = max(e.longest, len(keys.before)+len(keys.after))
 }
 
@@ -121,7 +121,7 @@ func (e *JSONEncoder) Room(p *capture.Packet) int {
 // Append appends a packet's line and a newline. It allocates no memory if dst has Room.
 func (e *JSONEncoder) Append(b []byte, p *capture.Packet) []byte {
 	e.Room(p)
-	s, keys := e.sources.Of(int(p.Source)), &e.own[p.Source]
+	s, keys := e.sources.Of(int(p.Source)), &e.keys[p.Source]
 	if p.HasTime() {
 		b = append(e.appendTime(b, p.Stamp()), '"')
 	} else {

@@ -16,70 +16,73 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// Format is the format of packets' lines.
+// Format is the format of packets' lines of text.
 type Format struct {
 	dissect.Options
-	Color bool // colour verdicts
+	Color        bool // colour verdicts
+	NamesSources bool // each line has its packet's source, even if all have the same
 }
 
-// packetLines formats the packets of some sources as lines.
-type packetLines struct {
-	sources   *capture.SourceList
-	labels    []string // of the sources
-	several   bool     // the labels differ
-	file      string   // of the first source of a file
-	files     bool     // there are several files, which the labels name
-	format    Format
-	dissector *dissect.Dissector
-	origin    []byte // of the last packet
+// A Text formats the packets of some sources as lines of text. It belongs to one goroutine.
+type Text struct {
+	sources      *capture.SourceList
+	labels       []string // of the sources
+	namesSources bool     // lines have the label of their packet's source
+	file         string   // of the first source of a file
+	namesFiles   bool     // there are several files, which the labels name
+	format       Format
+	dissector    *dissect.Dissector
+	origin       []byte // of the last packet
 
 	outletName func(capture.Outlet) string // nil = no packet has an outlet
 	causeNames func(source uint16, f *capture.Facts) (reason, location string)
 }
 
-func newPacketLines(d *capture.Description, f Format) *packetLines {
-	l := &packetLines{sources: capture.NewSourceList(d), format: f, dissector: dissect.New(f.Options), outletName: d.OutletName, causeNames: d.CauseNames}
-	l.several = d.IsLive() && d.More != nil // sources may be added
+// NewText returns a Text for packets of the sources in d.
+func NewText(d *capture.Description, f Format) *Text {
+	t := &Text{sources: capture.NewSourceList(d), format: f, dissector: dissect.New(f.Options), outletName: d.OutletName, causeNames: d.CauseNames}
+	mayAddSources := d.IsLive() && d.More != nil
+	t.namesSources = f.NamesSources || mayAddSources
 	for i := range d.Sources {
-		l.add(i)
+		t.add(i)
 	}
-	return l
+	return t
 }
 
 // add adds a source.
-func (l *packetLines) add(source int) {
-	s := l.sources.Of(source)
-	l.file = cmp.Or(l.file, s.File)
-	for len(l.labels) <= source {
-		l.labels = append(l.labels, "")
+func (t *Text) add(source int) {
+	s := t.sources.Of(source)
+	t.file = cmp.Or(t.file, s.File)
+	for len(t.labels) <= source {
+		t.labels = append(t.labels, "")
 	}
-	if !l.files && s.File != l.file {
-		l.files = true // earlier sources get new labels
+	if !t.namesFiles && s.File != t.file {
+		t.namesFiles = true // earlier sources get new labels
 		for i := range source {
-			l.labels[i] = l.label(l.sources.Of(i))
+			t.labels[i] = t.label(t.sources.Of(i))
 		}
 	}
-	l.labels[source] = l.label(s)
-	l.several = l.several || l.labels[source] != l.labels[0]
+	t.labels[source] = t.label(s)
+	t.namesSources = t.namesSources || t.labels[source] != t.labels[0]
 }
 
-func (l *packetLines) label(s *capture.Source) string {
+func (t *Text) label(s *capture.Source) string {
 	label := Label(s)
 	if strings.HasPrefix(label, s.File+":") { // it names the file, or the host, already
 		return escape.Text(label)
 	}
-	if l.files && s.Name != "" {
+	if t.namesFiles && s.Name != "" {
 		label = s.File + ":" + label
-	} else if l.files { // the label begins with the last part of the file's path
+	} else if t.namesFiles { // the label begins with the last part of the file's path
 		label = s.File + strings.TrimPrefix(label, filepath.Base(s.File))
 	}
 	return escape.Text(label)
 }
 
-// addSources adds new sources. It is called before packets are appended.
-func (l *packetLines) addSources() {
-	for _, source := range l.sources.Look() {
-		l.add(source)
+// AddSources adds new sources. Call it before appending packets.
+func (t *Text) AddSources() {
+	for _, source := range t.sources.Look() {
+		t.add(source)
 	}
 }
 
@@ -96,42 +99,45 @@ func Label(s *capture.Source) string {
 	return label
 }
 
-// append appends a packet's line to dst, with the newline at its end.
-func (l *packetLines) append(dst []byte, p *capture.Packet) []byte {
-	l.origin = l.appendOrigin(l.origin[:0], p)
-	return l.appendPlain(dst, p, l.origin)
+// Append appends a packet's line to dst, with the newline at its end.
+func (t *Text) Append(dst []byte, p *capture.Packet) []byte {
+	t.origin = t.AppendOrigin(t.origin[:0], p)
+	return t.appendPlain(dst, p, t.origin)
 }
 
 // appendPlain appends a packet's line with this origin.
-func (l *packetLines) appendPlain(dst []byte, p *capture.Packet, origin []byte) []byte {
+func (t *Text) appendPlain(dst []byte, p *capture.Packet, origin []byte) []byte {
 	line := dissect.Packet{Time: time.Unix(0, p.Stamp()), Untimed: !p.HasTime(), Data: p.Data, WireLen: int(p.WireLen), Origin: origin}
-	typ := l.sources.Of(int(p.Source)).LinkType()
+	typ := t.sources.Of(int(p.Source)).LinkType()
 	if line.Link = headers.LinkToDecode(typ); line.Link == headers.UnknownLink {
 		line.LinkName = pcapng.LinkTypeName(typ)
 	}
-	return l.dissector.AppendLine(dst, line)
+	return t.dissector.AppendLine(dst, line)
 }
 
-// appendOrigin appends a packet's source and verdict, and the reason, location and device of a
-// drop. It omits facts that are the same for all packets. With -v it appends all other facts:
-// outlet, receive queue, packet id, hash, packets lost before this one, weight, GSO size, and the
-// run time of the traced program.
-func (l *packetLines) appendOrigin(b []byte, p *capture.Packet) []byte {
-	s := l.sources.Of(int(p.Source))
-	verdict, kind, decided := s.ReturnOf(p)
-	reason, location := l.causeNames(p.Source, p.Facts)
-	if l.several || decided || reason != "" {
-		b = append(b, l.labels[p.Source]...)
+// Place returns the source of a packet as its line names it.
+func (t *Text) Place(p *capture.Packet) string { return t.labels[p.Source] }
+
+// AppendOrigin appends the part of a packet's line between the time and the headers: its source
+// and verdict, and the reason, location and device of a drop. It omits facts that are the same for
+// all packets. With -v it appends all other facts: outlet, receive queue, packet id, hash, packets
+// lost before this one, weight, GSO size, and the run time of the traced program.
+func (t *Text) AppendOrigin(b []byte, p *capture.Packet) []byte {
+	s := t.sources.Of(int(p.Source))
+	verdict, kind, hasVerdict := s.ReturnOf(p)
+	reason, location := t.causeNames(p.Source, p.Facts)
+	if t.namesSources || hasVerdict || reason != "" {
+		b = append(b, t.labels[p.Source]...)
 	}
-	if decided {
+	if hasVerdict {
 		name, code := verdictName(kind, verdict)
-		if p.To != 0 && l.format.Verbose > 0 && l.outletName != nil {
-			name += " to " + escape.Text(l.outletName(p.To))
+		if p.To != 0 && t.format.Verbose > 0 && t.outletName != nil {
+			name += " to " + escape.Text(t.outletName(p.To))
 		}
 		if reason != "" && location == "" {
 			name += " " + escape.Text(reason)
 		}
-		if l.format.Color && code != "" {
+		if t.format.Color && code != "" {
 			b = fmt.Appendf(b, "\x1b[%sm[%s]\x1b[0m", code, name)
 		} else {
 			b = fmt.Appendf(b, "[%s]", name)
@@ -139,12 +145,12 @@ func (l *packetLines) appendOrigin(b []byte, p *capture.Packet) []byte {
 	}
 	if location != "" {
 		b = fmt.Appendf(b, "[%s %s", escape.Text(reason), escape.Text(location))
-		if p.Device() != 0 && l.outletName != nil {
-			b = fmt.Append(b, " at ", escape.Text(l.outletName(p.Device())))
+		if p.Device() != 0 && t.outletName != nil {
+			b = fmt.Append(b, " at ", escape.Text(t.outletName(p.Device())))
 		}
 		b = append(b, ']')
 	}
-	if l.format.Verbose == 0 {
+	if t.format.Verbose == 0 {
 		return b
 	}
 	before, start := " (", len(b)
@@ -174,8 +180,8 @@ func (l *packetLines) appendOrigin(b []byte, p *capture.Packet) []byte {
 	return b
 }
 
-// verdictName is a verdict as lines show it, and its colour. A number that is no verdict is what a
-// function has returned.
+// verdictName returns a verdict as lines show it, and its colour. A plain number is the value that
+// a traced function has returned.
 func verdictName(kind capture.VerdictKind, v capture.Verdict) (name, color string) {
 	name = strings.ToUpper(kind.NameOf(v))
 	switch {

@@ -63,7 +63,7 @@ func TestPacketOrigin(t *testing.T) {
 			ReasonName:   func(_ uint16, f *capture.Facts) string { return fmt.Sprintf("REASON\x1b%d", f.Reason) },
 			LocationName: func(l capture.Location) string { return fmt.Sprintf("function_%d", l) },
 		}
-		got := string(newPacketLines(&d, tt.format).append(nil, &tt.packet))
+		got := string(NewText(&d, tt.format).Append(nil, &tt.packet))
 		stamp := time.Unix(1700000000, 1000).Local().Format("15:04:05.000000 ")
 		got, found := strings.CutPrefix(got, stamp)
 		if !found || !strings.HasPrefix(got, tt.want+" [|ether]") {

@@ -11,26 +11,26 @@ import (
 
 // Objects appends the keys that lines of read --json have in addition to those of --format json.
 type Objects struct {
-	lines *packetLines
-	files bool // name the file of each packet
-	n     uint64
-	text  []byte
+	text       *Text
+	namesFiles bool // lines have the file of their packet
+	n          uint64
+	line       []byte // of the last packet
 }
 
 // NewObjects returns the Objects for an input's packets.
-func NewObjects(in capture.Input, f Format, files bool) *Objects {
+func NewObjects(in capture.Input, f Format, namesFiles bool) *Objects {
 	f.Number, f.Time = false, dissect.NoTime
 	d := in.Description()
-	return &Objects{lines: newPacketLines(&d, f), files: files}
+	return &Objects{text: NewText(&d, f), namesFiles: namesFiles}
 }
 
 // Append appends number, file, link_type, comments and line.
 func (o *Objects) Append(b []byte, p *capture.Packet) []byte {
-	o.lines.addSources()
+	o.text.AddSources()
 	o.n++
-	s := o.lines.sources.Of(int(p.Source))
+	s := o.text.sources.Of(int(p.Source))
 	b = strconv.AppendUint(append(b, `,"number":`...), o.n, 10)
-	if o.files {
+	if o.namesFiles {
 		b = appendJSON(append(b, `,"file":`...), s.File)
 	}
 	if !s.IsEthernet() {
@@ -39,8 +39,8 @@ func (o *Objects) Append(b []byte, p *capture.Packet) []byte {
 	if comments := p.Comments(); comments != nil {
 		b = appendJSON(append(b, `,"comments":`...), comments)
 	}
-	o.text = o.lines.appendPlain(o.text[:0], p, nil)
-	return appendJSON(append(b, `,"line":`...), string(bytes.TrimSpace(o.text)))
+	o.line = o.text.appendPlain(o.line[:0], p, nil)
+	return appendJSON(append(b, `,"line":`...), string(bytes.TrimSpace(o.line)))
 }
 
 // appendJSON appends a text or texts as JSON. Bytes that are not UTF-8 become U+FFFD.

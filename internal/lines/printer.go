@@ -11,14 +11,14 @@ import (
 
 // A Printer is an output that prints a line for each packet.
 type Printer struct {
-	out     io.Writer
-	name    string       // of out, for errors
-	check   func() error // returns an error if the reader has gone away
-	format  Format
-	packets *packetLines  // nil until Begin
-	lines   []byte        // collected, and not printed yet
-	queued  []printedLine // the packets of these lines
-	err     error
+	out    io.Writer
+	name   string       // of out, for errors
+	check  func() error // returns an error if the reader has gone away
+	format Format
+	text   *Text         // nil until Begin
+	lines  []byte        // collected, and not printed yet
+	queued []printedLine // the packets of these lines
+	err    error
 
 	mu    sync.Mutex
 	taken capture.Accounts // Captured and Bytes of printed packets
@@ -39,16 +39,16 @@ func NewPrinter(out io.Writer, name string, check func() error, f Format) *Print
 
 // Begin implements capture.Output.
 func (p *Printer) Begin(d capture.Description) error {
-	p.packets = newPacketLines(&d, p.format)
+	p.text = NewText(&d, p.format)
 	return nil
 }
 
 // Write implements capture.Output. It prints the collected lines when they reach printSize.
 func (p *Printer) Write(packets []capture.Packet) error {
-	p.packets.addSources()
+	p.text.AddSources()
 	for i := range packets {
 		packet := &packets[i]
-		p.lines = p.packets.append(p.lines, packet)
+		p.lines = p.text.Append(p.lines, packet)
 		p.queued = append(p.queued, printedLine{end: len(p.lines), bytes: len(packet.Data), source: int(packet.Source)})
 		if len(p.lines) >= printSize {
 			if err := p.print(); err != nil {

@@ -49,8 +49,8 @@ func (e *JSONEncoder) AppendRow(b []byte, p *capture.Packet) []byte {
 	return append(b, '\r', '\n')
 }
 
-// cutKey returns the value of a key at the beginning of the text, and what follows it. value is nil
-// if another key is there.
+// cutKey returns the value of a key at the beginning of the text, and the rest of the text. value
+// is nil if another key is there.
 func cutKey(text []byte, name string) (value, rest []byte) {
 	n := len(name) + 3 // two quotes and a colon
 	if len(text) < n || string(text[1:1+len(name)]) != name || text[n-2] != '"' {

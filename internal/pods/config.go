@@ -30,27 +30,25 @@ type config struct {
 // A sandbox holds the namespaces of a pod while its containers start and stop.
 type sandbox struct {
 	Pod
-	ended bool // its network namespace is gone
-	made  time.Time
+	isEnded bool      // its network namespace is gone
+	made    time.Time // when its configuration was written
 }
 
 // containerd is containerd from version 1.5 on.
-var containerd = runtime{"containerd", func(c *config) (sandbox, bool) {
-	const prefix = "io.kubernetes.cri."
-	if c.Annotations[prefix+"container-type"] != "sandbox" {
-		return sandbox{}, false
-	}
-	return sandbox{Pod: Pod{Namespace: c.Annotations[prefix+"sandbox-namespace"], Name: c.Annotations[prefix+"sandbox-name"]}}, true
-}}
+var containerd = runtime{
+	name:      "containerd",
+	kind:      "io.kubernetes.cri.container-type",
+	namespace: "io.kubernetes.cri.sandbox-namespace",
+	pod:       "io.kubernetes.cri.sandbox-name",
+}
 
 // crio is CRI-O. The same directory contains podman's containers, which have no such annotations.
-var crio = runtime{"CRI-O", func(c *config) (sandbox, bool) {
-	const prefix = "io.kubernetes.cri-o."
-	if c.Annotations[prefix+"ContainerType"] != "sandbox" {
-		return sandbox{}, false
-	}
-	return sandbox{Pod: Pod{Namespace: c.Annotations[prefix+"Namespace"], Name: c.Annotations[prefix+"KubeName"]}}, true
-}}
+var crio = runtime{
+	name:      "CRI-O",
+	kind:      "io.kubernetes.cri-o.ContainerType",
+	namespace: "io.kubernetes.cri-o.Namespace",
+	pod:       "io.kubernetes.cri-o.KubeName",
+}
 
 // netns returns the path of the container's network namespace; "" = it uses the host's.
 func (c *config) netns() (string, error) {
@@ -79,7 +77,7 @@ func reachable(path string) string {
 	return "/run/" + rest
 }
 
-// read reads the configuration of a container. isPod is true for a pod's sandbox.
+// read reads the configuration of a container, as parse does.
 func (p *place) read(path string) (s sandbox, isPod bool, err error) {
 	// With O_NONBLOCK, opening a FIFO or a device does not wait.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
@@ -104,19 +102,20 @@ func (p *place) read(path string) (s sandbox, isPod bool, err error) {
 	if err != nil {
 		return s, false, fmt.Errorf("%s: %w", path, err)
 	}
-	s.made, s.ended = info.ModTime(), s.Netns != "" && s.check() != nil
+	s.made, s.isEnded = info.ModTime(), s.Netns != "" && s.check() != nil
 	return s, isPod, nil
 }
 
-// parse parses an OCI configuration.
+// parse parses an OCI configuration. isPod is true for a pod's sandbox.
 func (r *runtime) parse(text []byte) (s sandbox, isPod bool, err error) {
 	var c config
 	if err := json.Unmarshal(text, &c); err != nil {
 		return s, false, err
 	}
-	if s, isPod = r.of(&c); !isPod {
+	if c.Annotations[r.kind] != "sandbox" {
 		return s, false, nil
 	}
+	s.Namespace, s.Name = c.Annotations[r.namespace], c.Annotations[r.pod]
 	if !isName(s.Namespace, maxNamespace) || !isName(s.Name, maxName) {
 		return s, false, errors.New("a pod's sandbox without the names that Kubernetes gives")
 	}
@@ -133,14 +132,7 @@ const (
 
 // isName reports whether a name consists of characters that Kubernetes allows: lower-case letters,
 // digits, dashes and dots.
-func isName(s string, most int) bool {
-	if s == "" || len(s) > most {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {
-			return false
-		}
-	}
-	return true
+func isName(s string, longest int) bool {
+	isOther := func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' }
+	return s != "" && len(s) <= longest && !strings.ContainsFunc(s, isOther)
 }

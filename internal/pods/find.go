@@ -27,16 +27,18 @@ func find(root, name string) (Pod, error) {
 			return p, p.check()
 		}
 	}
-	if all == nil && unread != nil && !strings.Contains(name, "/") {
+	hasNamespace := strings.Contains(name, "/")
+	if all == nil && unread != nil && !hasNamespace {
 		return Pod{}, fmt.Errorf("must be NAMESPACE/NAME, such as default/%s", name)
 	}
 	if all == nil && unread != nil {
 		return Pod{}, unread
 	}
-	err := errors.New("no pod of this name runs on this host" + hint(all, name))
-	if !strings.Contains(name, "/") {
-		err = errors.New("must be NAMESPACE/NAME" + hint(all, name))
+	problem := "no pod of this name runs on this host"
+	if !hasNamespace {
+		problem = "must be NAMESPACE/NAME"
 	}
+	err := errors.New(problem + hint(all, name))
 	if unread != nil {
 		err = fmt.Errorf("%w; not all could be read: %w", err, unread)
 	}
@@ -83,7 +85,6 @@ func isNear(p Pod, name string) bool {
 	if !ok {
 		namespace, pod = "", name
 	}
-	sameSpace := namespace == "" || namespace == p.Namespace
-	return pod == p.Name || sameSpace && pod != "" && strings.HasPrefix(p.Name, pod) ||
-		len(message.Nearest(name, []string{p.String()})) > 0
+	isShortened := (namespace == "" || namespace == p.Namespace) && pod != "" && strings.HasPrefix(p.Name, pod)
+	return pod == p.Name || isShortened || len(message.Nearest(name, []string{p.String()})) > 0
 }

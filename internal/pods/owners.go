@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Owners map interfaces and addresses to pods, as of the moment of Look.
+// Owners map interfaces and addresses to pods, as of the call of FindOwners. nil = there are no
+// pods.
 type Owners struct {
-	own       *Pod         // the pod in whose network namespace Look was called; nil = it is no pod's
+	own       *Pod         // the pod in whose network namespace FindOwners was called; nil = it is no pod's
 	byLink    map[int]*Pod // by the indices of interfaces of that namespace
 	addresses []Address
 }
@@ -23,15 +24,15 @@ type Address struct {
 	Pod *Pod
 }
 
-// Look finds the interfaces of the calling thread's network namespace that belong to pods, and the
-// pods' addresses. home is the network namespace of the host if this thread has left it; nil = it
-// has not.
+// FindOwners finds the interfaces of the calling thread's network namespace that belong to pods,
+// and the pods' addresses. home is the network namespace of the host if this thread has left it;
+// nil = it has not.
 //
 // An interface belongs to a pod if it is in the pod's network namespace, or if it is one end of a
 // pair whose other end is there. The kernel reports the ids of the namespaces at the other ends
 // without any privilege, but addresses in them only with CAP_NET_ADMIN. Addresses of a pod without
 // such a pair, as with ipvlan, macvlan and SR-IOV, cannot be found from outside of the pod.
-func Look(all []Pod, home *os.File) (*Owners, error) {
+func FindOwners(all []Pod, home *os.File) (*Owners, error) {
 	o := &Owners{byLink: make(map[int]*Pod)}
 	here, err := openView(nil)
 	if err != nil {
@@ -78,11 +79,11 @@ func (o *Owners) addPod(p *Pod, links map[int]int, here, outside *view) ([]netip
 		return nil, nil
 	}
 	defer ns.Close()
-	ours, err := isOwn(ns)
+	isHere, err := isOwn(ns)
 	if err != nil {
 		return nil, err
 	}
-	if ours {
+	if isHere {
 		o.own = p
 		return here.addresses(itself)
 	}
@@ -90,7 +91,7 @@ func (o *Owners) addPod(p *Pod, links map[int]int, here, outside *view) ([]netip
 	if err != nil {
 		return nil, err
 	}
-	for index, peer := range links { // which has no noID
+	for index, peer := range links { // noID is not among them
 		if peer == id {
 			o.byLink[index] = p
 		}
@@ -134,15 +135,16 @@ func (o *Owners) recordAddresses(all []Pod, found map[netip.Addr][]*Pod) {
 		}
 	}
 	for i := range all {
-		its := byPod[&all[i]]
-		slices.SortFunc(its, netip.Addr.Compare) // IPv4 comes first
-		for _, a := range its {
+		addresses := byPod[&all[i]]
+		slices.SortFunc(addresses, netip.Addr.Compare) // IPv4 comes first
+		for _, a := range addresses {
 			o.addresses = append(o.addresses, Address{a, &all[i]})
 		}
 	}
 }
 
-// Of returns the pod of an interface of the network namespace of Look; nil = it belongs to no pod.
+// Of returns the pod of an interface of the network namespace in which FindOwners was called; nil =
+// it belongs to no pod.
 func (o *Owners) Of(index int) *Pod {
 	switch {
 	case o == nil:
@@ -153,8 +155,8 @@ func (o *Owners) Of(index int) *Pod {
 	return o.byLink[index]
 }
 
-// Addresses returns the addresses that Look found: for each pod at most one of IPv4 and one of
-// IPv6, the oldest, and no link-local one.
+// Addresses returns the addresses that FindOwners found: for each pod at most one of IPv4 and one
+// of IPv6, the oldest, and no link-local one.
 func (o *Owners) Addresses() []Address {
 	if o == nil {
 		return nil

@@ -120,7 +120,7 @@ func TestLook(t *testing.T) {
 			map[string]string{"10.1.0.3": "default/db-0", "fd00::99": "default/db-0"}},
 	} {
 		var owners *pods.Owners
-		if err := test.from.Do(func() (err error) { owners, err = pods.Look(all, test.home); return err }); err != nil {
+		if err := test.from.Do(func() (err error) { owners, err = pods.FindOwners(all, test.home); return err }); err != nil {
 			t.Errorf("%s: %v", test.name, err)
 			continue
 		}
@@ -154,7 +154,7 @@ func TestNoOwners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := pods.Look(nil, nil)
+	o, err := pods.FindOwners(nil, nil)
 	if err != nil || o.Of(loopback.Index) != nil || o.Addresses() != nil {
 		t.Errorf("%+v, %v", o, err)
 	}

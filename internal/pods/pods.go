@@ -39,10 +39,11 @@ func (p Pod) String() string { return p.Namespace + "/" + p.Name }
 // process can find.
 var ErrNoRuntime = errors.New("no container runtime")
 
-// A runtime is a container runtime of Kubernetes.
+// A runtime is a container runtime of Kubernetes, and the keys of its annotations.
 type runtime struct {
-	name string
-	of   func(*config) (sandbox, bool)
+	name           string
+	kind           string // "sandbox" for the container that holds a pod's namespaces
+	namespace, pod string // the pod's namespace and name
 }
 
 // A place is a directory in which a runtime keeps a directory for each container and each pod.
@@ -141,20 +142,17 @@ func firstOf(errs []error) error {
 // newer one before an older one.
 func distinct(all []sandbox) (pods []Pod) {
 	slices.SortStableFunc(all, func(a, b sandbox) int {
+		byName := cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 		switch {
-		case a.Namespace != b.Namespace:
-			return cmp.Compare(a.Namespace, b.Namespace)
-		case a.Name != b.Name:
-			return cmp.Compare(a.Name, b.Name)
-		case a.ended != b.ended && b.ended:
-			return -1
-		case a.ended != b.ended:
+		case byName != 0 || a.isEnded == b.isEnded:
+			return cmp.Or(byName, b.made.Compare(a.made))
+		case a.isEnded:
 			return 1
 		}
-		return b.made.Compare(a.made)
+		return -1
 	})
 	for _, s := range all {
-		if n := len(pods); n == 0 || pods[n-1].Namespace != s.Namespace || pods[n-1].Name != s.Name {
+		if n := len(pods); n == 0 || pods[n-1].String() != s.String() {
 			pods = append(pods, s.Pod)
 		}
 	}

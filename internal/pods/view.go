@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"syscall"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -85,10 +86,8 @@ func (v *view) id(ns *os.File) (int, error) {
 		return noID, fmt.Errorf("ask for the id of the network namespace %s: %w", ns.Name(), err)
 	}
 	for _, m := range answers {
-		for kind, value := range attributes(m, nl.NewRtGenMsg().Len()) {
-			if kind == netlink.NETNSA_NSID && len(value) >= 4 {
-				return int(int32(nl.NativeEndian().Uint32(value))), nil
-			}
+		if id := attributes(m, nl.NewRtGenMsg().Len())[netlink.NETNSA_NSID].Value; len(id) >= 4 {
+			return int(int32(nl.NativeEndian().Uint32(id))), nil
 		}
 	}
 	return noID, nil
@@ -131,33 +130,19 @@ func (v *view) addresses(id int) ([]netip.Addr, error) {
 // made is the time at which the address was added, in hundredths of a second since the machine
 // booted.
 func address(m []byte) (a netip.Addr, made uint32) {
-	for kind, value := range attributes(m, nl.NewIfAddrmsg(unix.AF_UNSPEC).Len()) {
-		switch {
-		case kind == unix.IFA_CACHEINFO && len(value) >= 12: // struct ifa_cacheinfo
-			made = nl.NativeEndian().Uint32(value[8:])
-		case kind == unix.IFA_LOCAL, kind == unix.IFA_ADDRESS && !a.IsValid():
-			if addr, ok := netip.AddrFromSlice(value); ok {
-				a = addr
-			}
-		}
+	attrs := attributes(m, nl.NewIfAddrmsg(unix.AF_UNSPEC).Len())
+	a, ok := netip.AddrFromSlice(attrs[unix.IFA_LOCAL].Value)
+	if !ok {
+		a, _ = netip.AddrFromSlice(attrs[unix.IFA_ADDRESS].Value)
+	}
+	if info := attrs[unix.IFA_CACHEINFO].Value; len(info) >= 12 { // struct ifa_cacheinfo
+		made = nl.NativeEndian().Uint32(info[8:])
 	}
 	return a, made
 }
 
-// attributes iterates over the attributes after the head of a message.
-func attributes(m []byte, head int) func(yield func(kind int, value []byte) bool) {
-	return func(yield func(int, []byte) bool) {
-		if len(m) < head {
-			return
-		}
-		attrs, err := nl.ParseRouteAttr(m[head:])
-		if err != nil {
-			return
-		}
-		for _, a := range attrs {
-			if !yield(int(a.Attr.Type), a.Value) {
-				return
-			}
-		}
-	}
+// attributes returns the attributes after the head of a message, by kind; nil = it is malformed.
+func attributes(m []byte, head int) map[uint16]syscall.NetlinkRouteAttr {
+	attrs, _ := nl.ParseRouteAttrAsMap(m[min(head, len(m)):])
+	return attrs
 }

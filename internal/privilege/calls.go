@@ -78,15 +78,15 @@ func limitedCalls() []seccomp.NameWithConditions {
 // fioSetOwn is FIOSETOWN of <asm/sockios.h>, which package unix lacks.
 const fioSetOwn = 0x8901
 
-// Types of sockets, without the flags that a type may also have.
+// The bits that a type of sockets does not have, without the flags that may be added to any type.
 const (
-	anyType  = 0
-	noStream = ^uint64(unix.SOCK_STREAM) & 0xf // the bits that SOCK_STREAM does not have
-	noDgram  = ^uint64(unix.SOCK_DGRAM) & 0xf
+	anyType   = 0
+	notStream = ^uint64(unix.SOCK_STREAM) & 0xf
+	notDgram  = ^uint64(unix.SOCK_DGRAM) & 0xf
 )
 
-// A socketKind is a socket that a Work makes.
-type socketKind struct{ family, without, protocol uint64 }
+// A socketKind is a kind of socket that a Work makes. Its type has none of the bits in notType.
+type socketKind struct{ family, notType, protocol uint64 }
 
 // Netlink sockets look up interfaces, and read the kernel's drop counters; claims are how captures
 // share an interface (internal/tc). Landlock limits the ports of TCP, but not those of MPTCP or
@@ -94,13 +94,13 @@ type socketKind struct{ family, without, protocol uint64 }
 var (
 	routing   = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_ROUTE}
 	generic   = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_GENERIC}
-	ofSockets = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_SOCK_DIAG}
+	diagnosis = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_SOCK_DIAG}
 	claims    = socketKind{unix.AF_NETLINK, anyType, unix.NETLINK_USERSOCK}
-	streams   = []socketKind{{unix.AF_INET, noStream, 0}, {unix.AF_INET, noStream, unix.IPPROTO_TCP}, {unix.AF_INET6, noStream, 0}, {unix.AF_INET6, noStream, unix.IPPROTO_TCP}}
-	datagrams = []socketKind{{unix.AF_INET, noDgram, 0}, {unix.AF_INET, noDgram, unix.IPPROTO_UDP}, {unix.AF_INET6, noDgram, 0}, {unix.AF_INET6, noDgram, unix.IPPROTO_UDP}}
+	streams   = []socketKind{{unix.AF_INET, notStream, 0}, {unix.AF_INET, notStream, unix.IPPROTO_TCP}, {unix.AF_INET6, notStream, 0}, {unix.AF_INET6, notStream, unix.IPPROTO_TCP}}
+	datagrams = []socketKind{{unix.AF_INET, notDgram, 0}, {unix.AF_INET, notDgram, unix.IPPROTO_UDP}, {unix.AF_INET6, notDgram, 0}, {unix.AF_INET6, notDgram, unix.IPPROTO_UDP}}
 
 	sockets = map[Work][]socketKind{
-		BPF:       {routing, generic, ofSockets, claims},
+		BPF:       {routing, generic, diagnosis, claims},
 		Streams:   append(streams, routing),
 		Datagrams: append(datagrams, routing),
 	}
@@ -148,11 +148,14 @@ func policyOf(work []Work, architecture string) (*seccomp.Policy, error) {
 		allowed = append(allowed, calls[w]...)
 		for _, s := range sockets[w] {
 			limited = append(limited, limit("socket",
-				argument(0, seccomp.Equal, s.family), argument(1, seccomp.BitsNotSet, s.without), argument(2, seccomp.Equal, s.protocol)))
+				argument(0, seccomp.Equal, s.family), argument(1, seccomp.BitsNotSet, s.notType), argument(2, seccomp.Equal, s.protocol)))
 		}
 	}
 	slices.Sort(allowed)
-	allowed = slices.DeleteFunc(slices.Compact(allowed), func(name string) bool { _, known := info.SyscallNames[name]; return !known })
+	allowed = slices.DeleteFunc(slices.Compact(allowed), func(name string) bool {
+		_, isKnown := info.SyscallNames[name]
+		return !isKnown
+	})
 	if slices.Contains(work, Files) {
 		// Returns the user whose rights apply when a file is opened; -1 changes no id.
 		limited = append(limited, limit("setfsuid", argument(0, seccomp.Equal, ^uint64(0))))
@@ -169,7 +172,7 @@ func limit(name string, conditions ...seccomp.Condition) seccomp.NameWithConditi
 	return seccomp.NameWithConditions{Name: name, Conditions: conditions}
 }
 
-// argument is a condition on an argument, counted from 0.
+// argument returns a condition on an argument, counted from 0.
 func argument(number uint32, operation seccomp.Operation, value uint64) seccomp.Condition {
 	return seccomp.Condition{Argument: number, Operation: operation, Value: value}
 }

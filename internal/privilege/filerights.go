@@ -2,9 +2,23 @@ package privilege
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 
+	"golang.org/x/sys/unix"
 	"kernel.org/pub/linux/libs/security/libcap/cap"
 )
+
+// SecureExecution reports whether the kernel has given this process more rights than its parent
+// has, by capabilities or a set-user-ID bit of its file: AT_SECURE of getauxval(3).
+var SecureExecution = sync.OnceValue(func() bool {
+	const secure = 23 // AT_SECURE
+	vector, err := unix.Auxv()
+	if err != nil {
+		return unix.Getuid() != unix.Geteuid() || unix.Getgid() != unix.Getegid()
+	}
+	return slices.ContainsFunc(vector, func(pair [2]uintptr) bool { return pair[0] == secure && pair[1] != 0 })
+})
 
 // fileRights are the capabilities by which a process opens files that its user may not open.
 var fileRights = []cap.Value{cap.DAC_OVERRIDE, cap.DAC_READ_SEARCH, cap.FOWNER}

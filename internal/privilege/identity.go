@@ -1,6 +1,7 @@
 package privilege
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -67,40 +68,42 @@ func (s *Sandbox) assume() (restore func() error, err error) {
 		return func() error { return nil }, err
 	}
 	restore = own.set
-	if u := s.User; u != nil {
-		groups, err := unix.Getgroups()
-		if err == nil {
-			err = unix.Setgroups(u.Groups)
-		}
-		if err != nil {
-			return restore, fmt.Errorf("have the groups of user %s: %w", u.Name, err)
-		}
-		restore = func() error {
-			// Only setting the groups needs a capability, and changing the user changes
-			// capabilities.
-			for _, undo := range []func() error{
-				func() error { return setFilesystemID(unix.SetfsuidRetUid, unix.Geteuid()) },
-				func() error { return setFilesystemID(unix.SetfsgidRetGid, unix.Getegid()) },
-				own.set,
-				func() error { return unix.Setgroups(groups) },
-			} {
-				if err := undo(); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		if err := setFilesystemID(unix.SetfsgidRetGid, u.GID); err != nil {
-			return restore, fmt.Errorf("have the group of user %s: %w", u.Name, err)
-		}
-		if err := setFilesystemID(unix.SetfsuidRetUid, u.UID); err != nil {
-			return restore, fmt.Errorf("act as user %s: %w", u.Name, err)
+	if s.User != nil {
+		if restore, err = s.User.assume(own); err != nil {
+			return restore, err
 		}
 	}
 	none := *own // the permitted ones stay, so that the effective ones can be restored
 	none[0].Effective, none[1].Effective = 0, 0
 	if err := none.set(); err != nil {
 		return restore, fmt.Errorf("do without capabilities: %w", err)
+	}
+	return restore, nil
+}
+
+// assume gives this thread the groups and the file system rights of the user. restore restores the
+// old ones, and the thread's own capabilities; call it even after an error.
+func (u *User) assume(own *capabilities) (restore func() error, err error) {
+	groups, err := unix.Getgroups()
+	if err == nil {
+		err = unix.Setgroups(u.Groups)
+	}
+	if err != nil {
+		return own.set, fmt.Errorf("have the groups of user %s: %w", u.Name, err)
+	}
+	restore = func() error {
+		return errors.Join( // in this order: a new user has other capabilities, and setting groups needs one
+			setFilesystemID(unix.SetfsuidRetUid, unix.Geteuid()),
+			setFilesystemID(unix.SetfsgidRetGid, unix.Getegid()),
+			own.set(),
+			unix.Setgroups(groups),
+		)
+	}
+	if err := setFilesystemID(unix.SetfsgidRetGid, u.GID); err != nil {
+		return restore, fmt.Errorf("have the group of user %s: %w", u.Name, err)
+	}
+	if err := setFilesystemID(unix.SetfsuidRetUid, u.UID); err != nil {
+		return restore, fmt.Errorf("act as user %s: %w", u.Name, err)
 	}
 	return restore, nil
 }

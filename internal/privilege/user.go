@@ -67,8 +67,8 @@ func Owner(directory string) *User {
 const unprivileged = "xdpcap"
 
 // Unprivileged returns the user that a process of root becomes as soon as no task needs root's id
-// any more: xdpcap if there is such a user, otherwise nobody. Its only group is its own. nil = this
-// process cannot become that user, as in a user namespace that does not have it.
+// any more: xdpcap if there is such a user, otherwise the user nobody. Its only group is its own.
+// nil = this process cannot become that user, as in a user namespace that does not have it.
 func Unprivileged() *User {
 	if !mayBecome() {
 		return nil

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,35 +44,33 @@ type AgentOptions struct {
 type Agent struct {
 	options   AgentOptions
 	collector *collector
-	counts    counts
 	noticed   bool   // Notice was called for datagrams that do not arrive
 	skipped   uint64 // packets that were skipped because they are not Ethernet frames
 
 	description  capture.Description
-	causeNames   func(source uint16, f *capture.Facts) (reason, location string) // the description's
 	list         *capture.SourceList
 	sources      []source         // of the list
 	earlier      capture.Accounts // counts of an earlier source with the same index
 	sampled      map[direction]bool
 	known        map[int]*dataSource // by index
-	immediate    bool                // AgentOptions.Immediate of the session
 	started      time.Time
 	accounts     func() (capture.Accounts, error)
 	accountsRead time.Time // when the accounts were last read
 
-	mu    sync.Mutex       // guards taken
-	taken capture.Accounts // NotTaken: in refused datagrams; Captured and Bytes: in others
+	mu     sync.Mutex       // guards the next three
+	taken  capture.Accounts // NotTaken: in refused datagrams; Captured and Bytes: in others
+	counts Counts
+	sent   int64 // bytes of datagrams that the socket accepted
 
 	// Some collectors, such as sfacctd 1.7 and Wireshark 4.0, cannot decode samples of discarded
 	// packets, and ignore everything after them. So these have datagrams of their own.
 	common   *line
-	special  *datagram
+	discards *line
 	sequence uint32 // of datagrams
 
 	polled chan []*InterfaceCounters
 
 	interfaces atomic.Pointer[speeds] // the interfaces whose counters are polled
-	numbers    map[uint32]uint32      // of counter samples, by the interface's index
 	stop       context.CancelFunc     // ends the goroutines; nil before Begin
 	running    sync.WaitGroup
 }
@@ -95,19 +92,17 @@ func OpenAgent(o AgentOptions) (*Agent, error) {
 // Begin starts the goroutines that look up the collector's address again and read counters.
 func (a *Agent) Begin(d capture.Description) error {
 	a.description, a.sampled, a.known = d, make(map[direction]bool), make(map[int]*dataSource)
-	a.causeNames = a.description.CauseNames
 	a.list = capture.NewSourceList(&d)
 	for i := range d.Sources {
 		a.add(i)
 	}
 	a.setPolled()
-	a.immediate = d.Options.Immediate
 	a.accounts, a.started = d.Accounts, time.Now()
-	a.common, a.special = newLine(), newDatagram()
+	a.common, a.discards = newLine(commonLength), newLine(1)
 	if len(d.Sources) > 0 {
 		a.options.SubAgent = cmp.Or(a.options.SubAgent, uint32(d.Sources[0].Index))
 	}
-	a.polled, a.numbers = make(chan []*InterfaceCounters, 1), make(map[uint32]uint32)
+	a.polled = make(chan []*InterfaceCounters, 1)
 
 	var ctx context.Context
 	ctx, a.stop = context.WithCancel(context.Background())
@@ -125,7 +120,7 @@ func (a *Agent) Write(packets []capture.Packet) error {
 	for i := range packets {
 		a.sample(&packets[i])
 	}
-	if a.immediate {
+	if a.description.Options.Immediate {
 		a.sendBegunBefore(time.Now())
 	}
 	return nil
@@ -141,7 +136,7 @@ func (a *Agent) Flush() error {
 	default:
 	}
 	now := time.Now()
-	if !a.immediate {
+	if !a.description.Options.Immediate {
 		now = now.Add(-holdTime)
 	}
 	a.sendBegunBefore(now)
@@ -150,11 +145,10 @@ func (a *Agent) Flush() error {
 
 // sendBegunBefore sends the datagrams that were begun before a time.
 func (a *Agent) sendBegunBefore(then time.Time) {
-	for d := a.common.oldest(); d.samples > 0 && !d.begun.After(then); d = a.common.oldest() {
-		a.sendOldest()
-	}
-	if a.special.samples > 0 && !a.special.begun.After(then) {
-		a.sendSpecial()
+	for _, l := range []*line{a.common, a.discards} {
+		for d := l.oldest(); d.samples > 0 && !d.begun.After(then); d = l.oldest() {
+			a.sendOldest(l)
+		}
 	}
 }
 
@@ -167,19 +161,6 @@ func (a *Agent) End(final capture.Accounts) (capture.Accounts, error) {
 		a.options.Notice(fmt.Errorf("sflow://%s: sFlow samples need Ethernet frames: skipped %d packets that are not", a.options.Collector, a.skipped))
 	}
 	return final.Delivered(a.taken), a.Close()
-}
-
-// Accounts returns the Agent's accounts so far; session reads those of the session. Packets in
-// datagrams that were not sent yet are counted only in Seen. It is safe for concurrent use.
-func (a *Agent) Accounts(session func() (capture.Accounts, error)) (capture.Accounts, error) {
-	a.mu.Lock()
-	taken := slices.Clone(a.taken)
-	a.mu.Unlock()
-	own, err := session()
-	if err != nil || taken == nil {
-		return own, err
-	}
-	return own.SoFar(taken), nil
 }
 
 // Close ends the goroutines and closes the socket. It may be called again.
@@ -201,15 +182,13 @@ func (a *Agent) sample(p *capture.Packet) {
 	packet := s.packet(p, a.options.Header, a.collector.longest)
 	in := a.common.open() // the datagram whose sending accounts for the packet
 	if s.flows {
-		in = a.commonFor(len(packet.Data) + maxFlow)
+		in = a.open(a.common, len(packet.Data)+maxFlow)
 		in.addFlow(int(p.Source), s.flow(p, packet), p.Weight)
 		s.waiting++
-		a.counts.flows.Add(1)
 	}
 	if s.isDiscarded(p) {
-		d := a.specialFor(len(packet.Data) + maxDiscard)
+		d := a.open(a.discards, len(packet.Data)+maxDiscard)
 		d.addDiscard(int(p.Source), a.discard(s, p, packet), p.Weight)
-		a.counts.discards.Add(1)
 		if !s.flows {
 			in = d
 			s.waiting++
@@ -223,46 +202,26 @@ func (a *Agent) sample(p *capture.Packet) {
 	}
 }
 
-// countSkipped counts a packet that is not an Ethernet frame, because samples can have only these.
-func (a *Agent) countSkipped(p *capture.Packet) {
-	a.skipped++
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.taken.At(int(p.Source)).NotTaken++
-}
-
 // addCounters adds counter samples.
 func (a *Agent) addCounters(read []*InterfaceCounters) {
 	for _, c := range read {
-		a.numbers[c.Index]++
-		a.commonFor(countersLength).addCounters(a.numbers[c.Index], c)
-		a.counts.counters.Add(1)
+		data := a.dataOf(int(c.Index))
+		data.counterNumber++
+		a.open(a.common, countersLength).addCounters(data.counterNumber, c)
 	}
 }
 
-// commonFor returns the datagram at the end of the line, after making room in it for this many
-// bytes.
-func (a *Agent) commonFor(bytes int) *datagram {
-	if d := a.common.open(); d.samples > 0 && len(d.bytes)+bytes > a.collector.longest {
-		if a.common.isFull() {
-			a.sendOldest()
+// open returns the open datagram of a line, with room for this many bytes.
+func (a *Agent) open(l *line, bytes int) *datagram {
+	if d := l.open(); d.samples > 0 && len(d.bytes)+bytes > a.collector.longest {
+		if l.isFull() {
+			a.sendOldest(l)
 		}
-		a.common.shut()
+		if d.samples > 0 { // it is not the one that was sent
+			l.shut()
+		}
 	}
-	return a.ready(a.common.open())
-}
-
-// specialFor returns the datagram for samples that not all collectors can decode, after making room
-// in it.
-func (a *Agent) specialFor(bytes int) *datagram {
-	if d := a.special; d.samples > 0 && len(d.bytes)+bytes > a.collector.longest {
-		a.sendSpecial()
-	}
-	return a.ready(a.special)
-}
-
-// ready begins a datagram unless it was begun.
-func (a *Agent) ready(d *datagram) *datagram {
+	d := l.open()
 	if d.samples == 0 {
 		d.begin(a.header(d))
 	}
@@ -277,63 +236,22 @@ func (a *Agent) header(d *datagram) Header {
 	}
 }
 
-// sendOldest sends the datagram at the front of the line.
-func (a *Agent) sendOldest() {
-	a.send(a.common.oldest())
-	a.common.remove()
-}
-
-func (a *Agent) sendSpecial() {
-	a.send(a.special)
-	a.special.clear()
-}
-
-// send sends a datagram.
-func (a *Agent) send(d *datagram) {
-	a.weigh(d)
+// sendOldest sends the datagram at the front of a line, and removes it.
+func (a *Agent) sendOldest(l *line) {
+	d := l.oldest()
+	a.weigh(d, l == a.common)
 	d.finish(a.header(d))
 	a.sequence++
 	bounced, err := a.collector.send(d.bytes)
-	a.counts.refused.Add(bounced)
+	a.countSent(d, bounced, err == nil)
 	if err == nil {
-		a.counts.datagrams.Add(1)
-		a.counts.bytes.Add(uint64(len(d.bytes)))
 		a.countTaken(d)
 	} else {
-		a.counts.refused.Add(1)
 		a.countRefused(d)
 	}
+	l.remove()
 	if (err != nil || bounced > 0) && !a.noticed && a.options.Notice != nil {
 		a.noticed = true
 		a.options.Notice(fmt.Errorf("sflow://%s: datagrams do not arrive: %w; the capture continues", a.options.Collector, cmp.Or(err, errBounced)))
-	}
-}
-
-// countTaken counts the packets of a datagram as taken.
-func (a *Agent) countTaken(d *datagram) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for i := range d.held {
-		h, taken := &d.held[i], a.taken.At(i)
-		taken.Captured += uint64(h.packets)
-		taken.Bytes += uint64(h.bytes)
-		*h = held{}
-	}
-}
-
-// countRefused counts the packets of a datagram as lost samples, and its notifications as not made.
-// weigh has already counted the other packets that these notifications represent.
-func (a *Agent) countRefused(d *datagram) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for i := range d.held {
-		packets := uint64(d.held[i].packets)
-		a.sources[i].refused += packets
-		a.taken.At(i).NotTaken += packets
-	}
-	for _, m := range d.marks {
-		if m.discard {
-			a.sources[m.source].unnoticed++
-		}
 	}
 }

@@ -119,8 +119,8 @@ func TestSamples(t *testing.T) {
 		{"exit alone, aborted", 2, capture.Aborted, 1, 1},
 	} {
 		must(t, a.Write(packetFrom(tt.source, 9000, capture.Facts{Verdict: tt.verdict})))
-		if a.common.oldest().samples != tt.common || a.special.samples != tt.special {
-			t.Errorf("%s: %d and %d samples, want %d and %d", tt.name, a.common.oldest().samples, a.special.samples, tt.common, tt.special)
+		if a.common.oldest().samples != tt.common || a.discards.oldest().samples != tt.special {
+			t.Errorf("%s: %d and %d samples, want %d and %d", tt.name, a.common.oldest().samples, a.discards.oldest().samples, tt.common, tt.special)
 		}
 		a.sendBegunBefore(time.Now())
 		for range tt.common + tt.special {
@@ -202,13 +202,13 @@ func TestFlush(t *testing.T) {
 	for i := range a.common.datagrams { // however long the test took
 		a.common.datagrams[i].begun = time.Now().Add(time.Hour)
 	}
-	if a.Flush(); a.Counts().Datagrams != 0 {
+	if a.Flush(); a.sequence != 0 {
 		t.Error("a datagram was sent before it could wait for others")
 	}
 	for range 10 {
 		a.Write(one)
 	}
-	if n := a.Counts().Datagrams; n == 0 || n > 2 {
+	if n := a.sequence; n == 0 || n > 2 {
 		t.Errorf("%d datagrams were sent, because others come", n)
 	}
 	if samples, b := receive(t, conn); len(samples) < 6 || len(b) > maxDatagram {
@@ -220,7 +220,7 @@ func TestFlush(t *testing.T) {
 	if a.Flush(); a.common.oldest().samples != 0 || a.sources[0].waiting != 0 {
 		t.Errorf("%d samples still wait", a.sources[0].waiting)
 	}
-	if n := a.Counts().Datagrams; n < lineLength {
+	if n := a.sequence; n < commonLength {
 		t.Errorf("%d datagrams were sent", n)
 	}
 }
@@ -244,8 +244,8 @@ func TestNotTaken(t *testing.T) {
 	}
 	a.Write(packetOf(60, capture.Facts{}))
 	accounts, err := a.End(capture.Accounts{{Seen: 4, Captured: 4}, {}, {}, {}})
-	if err != nil || accounts[0].NotTaken != 4 || accounts[0].Captured != 0 || a.Counts().Refused != 4 || a.Counts().Datagrams != 0 {
-		t.Errorf("accounts %+v, counts %+v, %v", accounts[0], a.Counts(), err)
+	if err != nil || accounts[0].NotTaken != 4 || accounts[0].Captured != 0 || a.sequence != 4 || a.Size() != 0 {
+		t.Errorf("accounts %+v, %d datagrams, %d bytes, %v", accounts[0], a.sequence, a.Size(), err)
 	}
 	if drops := a.sources[0].data.drops; drops != 3 {
 		t.Errorf("the last sample says that %d were dropped before it, want 3", drops)
@@ -280,7 +280,8 @@ func TestBounced(t *testing.T) {
 	gone, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 2)})
 	must(t, err)
 	gone.Close()
-	a := begun(t, AgentOptions{Collector: gone.LocalAddr().String()}, description())
+	var notices []error
+	a := begun(t, AgentOptions{Collector: gone.LocalAddr().String(), Notice: func(err error) { notices = append(notices, err) }}, description())
 	a.deliver(packetOf(60, capture.Facts{}))
 	waitForError(t, a.collector)
 	back, err := net.ListenUDP("udp4", gone.LocalAddr().(*net.UDPAddr))
@@ -289,8 +290,8 @@ func TestBounced(t *testing.T) {
 	back.SetReadDeadline(time.Now().Add(10 * time.Second))
 	a.deliver(packetOf(60, capture.Facts{}))
 	receive(t, back)
-	if c := a.Counts(); c.Refused != 1 || c.Datagrams != 2 {
-		t.Errorf("counts %+v", c)
+	if a.sequence != 2 || len(notices) != 1 || !errors.Is(notices[0], errBounced) {
+		t.Errorf("%d datagrams, notices %v", a.sequence, notices)
 	}
 }
 
@@ -357,8 +358,8 @@ func TestStackDrops(t *testing.T) {
 	if err != nil || accounts[0] != (capture.Account{Seen: 30, NotSampled: 27, Captured: 3, Bytes: 180}) || accounts[1].Captured != 1 {
 		t.Errorf("accounts %+v, %v", accounts, err)
 	}
-	if c := a.Counts(); c.Flows != 1 || c.Discards != 3 {
-		t.Errorf("counts %+v", c)
+	if data := a.known[7]; data.flowNumber != 1 || data.discardNumber != 3 {
+		t.Errorf("%d flow samples, %d notifications", data.flowNumber, data.discardNumber)
 	}
 	if kinds, _ := receive(t, conn, 0); !cmp.Equal(kinds, [][]uint32{{3}}) {
 		t.Errorf("samples %v before those of discarded packets", kinds)
@@ -479,8 +480,8 @@ func TestDropsOfProgram(t *testing.T) {
 	d.Options.StackDrops = true
 	a := begun(t, AgentOptions{Collector: listen(t).LocalAddr().String()}, d)
 	a.Write(packetFrom(2, 60, capture.Facts{Verdict: capture.Drop}))
-	if c := a.Counts(); c.Flows != 0 || c.Discards != 1 {
-		t.Errorf("counts %+v", c)
+	if data := a.known[9]; data.flowNumber != 0 || data.discardNumber != 1 {
+		t.Errorf("%d flow samples, %d notifications", data.flowNumber, data.discardNumber)
 	}
 }
 

@@ -105,7 +105,7 @@ func (c *collector) measure() {
 }
 
 // send sends a datagram unless the socket has no room for it. The error is about this datagram;
-// bounced counts refusals of earlier ones.
+// bounced is the number of earlier ones that the collector's host refused.
 func (c *collector) send(b []byte) (bounced uint64, err error) {
 	c.bytes = b
 	for range 2 {

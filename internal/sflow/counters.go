@@ -8,10 +8,10 @@ const unknown = math.MaxUint32
 // countersLength is the length of a counter sample, in bytes.
 const countersLength = 8 + 12 + 4 + 8 + 88
 
-// appendCounters appends a counter sample. sequence is its number among those of its source.
-func appendCounters(b []byte, sequence uint32, source Source, c *InterfaceCounters) []byte {
+// appendCounters appends a counter sample. sequence is its number among those of the interface.
+func appendCounters(b []byte, sequence uint32, c *InterfaceCounters) []byte {
 	start := len(b)
-	b = appendStart(b, sampleCounters, sequence, source)
+	b = appendStart(b, sampleCounters, sequence, c.Index)
 	b = be.AppendUint32(b, 1) // record
 	at := len(b)
 	b = finish(c.append(appendRecord(b, recordInterface)), at)

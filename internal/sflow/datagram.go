@@ -1,8 +1,6 @@
 package sflow
 
-import (
-	"time"
-)
+import "time"
 
 // A datagram collects samples.
 type datagram struct {
@@ -16,7 +14,7 @@ type datagram struct {
 // A mark is the position of a sample whose rate or drops are written when the datagram is sent.
 type mark struct {
 	at, source int
-	discard    bool
+	isDiscard  bool
 	weight     uint32 // the packet's weight
 }
 
@@ -52,37 +50,40 @@ func (d *datagram) clear() {
 }
 
 func (d *datagram) addFlow(source int, f Flow, weight uint32) {
-	d.marks = append(d.marks, mark{at: len(d.bytes), source: source, weight: weight})
+	d.addMark(mark{at: len(d.bytes), source: source, weight: weight})
 	d.bytes = appendFlow(d.bytes, &f)
-	d.of(source).samples++
-	d.samples++
 }
 
 func (d *datagram) addDiscard(source int, f Discard, weight uint32) {
-	d.marks = append(d.marks, mark{at: len(d.bytes), source: source, discard: true, weight: weight})
+	d.addMark(mark{at: len(d.bytes), source: source, isDiscard: true, weight: weight})
 	d.bytes = appendDiscard(d.bytes, &f)
-	d.of(source).samples++
+}
+
+// addMark counts the sample at a mark.
+func (d *datagram) addMark(m mark) {
+	d.marks = append(d.marks, m)
+	d.of(m.source).samples++
 	d.samples++
 }
 
 func (d *datagram) addCounters(number uint32, c *InterfaceCounters) {
-	d.bytes = appendCounters(d.bytes, number, Source{Index: c.Index}, c)
+	d.bytes = appendCounters(d.bytes, number, c)
 	d.samples++
 }
 
-// lineLength is the maximum number of datagrams in a line. Sent at once, at the end, they fit into
-// a collector's receive buffer of Linux's default size.
-const lineLength = 64
+// commonLength is the maximum number of datagrams in the line of flow samples and counters. Sent at
+// once, at the end, they fit into a collector's receive buffer of Linux's default size.
+const commonLength = 64
 
 // A line is a queue of datagrams that wait to be sent, so that losses are spread over many samples.
 // The last one is open.
 type line struct {
 	first, next int // positions in datagrams, which is a ring
-	datagrams   [lineLength]*datagram
+	datagrams   []*datagram
 }
 
-func newLine() *line {
-	l := new(line)
+func newLine(length int) *line {
+	l := &line{datagrams: make([]*datagram, length)}
 	for i := range l.datagrams {
 		l.datagrams[i] = newDatagram()
 	}
@@ -90,12 +91,12 @@ func newLine() *line {
 }
 
 // open returns the last datagram.
-func (l *line) open() *datagram { return l.datagrams[l.next%lineLength] }
+func (l *line) open() *datagram { return l.datagrams[l.next%len(l.datagrams)] }
 
 // oldest returns the first datagram, which may be the open one.
-func (l *line) oldest() *datagram { return l.datagrams[l.first%lineLength] }
+func (l *line) oldest() *datagram { return l.datagrams[l.first%len(l.datagrams)] }
 
-func (l *line) isFull() bool { return l.next-l.first == lineLength-1 }
+func (l *line) isFull() bool { return l.next-l.first == len(l.datagrams)-1 }
 
 // shut makes the next datagram the open one. There must be room for it.
 func (l *line) shut() { l.next++ }

@@ -15,10 +15,7 @@ const headerEthernet = 1
 // appendPacket appends the records about a packet, and returns their number.
 func appendPacket(b []byte, p *Packet) ([]byte, uint32) {
 	start := len(b)
-	b = appendRecord(b, recordRawPacket)
-	b = be.AppendUint32(b, headerEthernet)
-	b = be.AppendUint32(b, p.FrameLength)
-	b = be.AppendUint32(b, p.Stripped)
+	b = appendAll(appendRecord(b, recordRawPacket), headerEthernet, p.FrameLength, p.Stripped)
 	b = finish(appendOpaque(b, p.Data), start)
 	if !p.Tagged {
 		return b, 1
@@ -54,8 +51,8 @@ type Sampling struct {
 
 // A Flow is a flow sample: one sampled packet.
 type Flow struct {
-	Sequence uint32 // of the source's flow samples
-	Source   Source
+	Sequence uint32 // of the interface's flow samples
+	Index    uint32 // of the interface
 	Sampling
 	Input, Output Interface
 	Packet        Packet
@@ -73,7 +70,7 @@ const maxFlow = flowRecordsAt + 4 + 8 + 16 + 3 + 24
 // appendFlow appends f.
 func appendFlow(b []byte, f *Flow) []byte {
 	start := len(b)
-	b = appendStart(b, sampleFlow, f.Sequence, f.Source)
+	b = appendStart(b, sampleFlow, f.Sequence, f.Index)
 	b = appendAll(b, f.Rate, f.Pool, f.Drops)
 	b = appendAll(b, f.Input.Format, f.Input.Value, f.Output.Format, f.Output.Value)
 	records := len(b)
@@ -92,9 +89,9 @@ func setSampling(flow []byte, s Sampling) {
 
 // A Discard is a discarded packet's notification.
 type Discard struct {
-	Sequence uint32 // of the source's notifications
-	Source   Source
-	Drops    uint32 // the source's notifications that were not made since the start, modulo 2^32
+	Sequence uint32 // of the interface's notifications
+	Index    uint32 // of the interface
+	Drops    uint32 // the interface's notifications that were not made since the start, modulo 2^32
 	Input    uint32 // index of the interface the packet came in on; 0 = unknown
 	Reason   Reason
 	Packet   Packet
@@ -111,7 +108,7 @@ const maxDiscard = 8 + 12 + 20 + 8 + 16 + 3 + 24 + 2*(8+4+maxName)
 // appendDiscard appends d.
 func appendDiscard(b []byte, d *Discard) []byte {
 	start := len(b)
-	b = appendStart(b, sampleDiscarded, d.Sequence, d.Source)
+	b = appendStart(b, sampleDiscarded, d.Sequence, d.Index)
 	b = appendAll(b, d.Drops, d.Input, 0, uint32(d.Reason))
 	records := len(b)
 	b, n := appendPacket(be.AppendUint32(b, 0), &d.Packet)

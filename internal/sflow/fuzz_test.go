@@ -28,13 +28,13 @@ func FuzzDatagram(f *testing.F) {
 			tag = 0
 		}
 		in := Flow{
-			Sequence: sequence, Source: Source{Index: index}, Sampling: Sampling{Rate: rate, Pool: sequence ^ rate, Drops: ^rate},
+			Sequence: sequence, Index: index, Sampling: Sampling{Rate: rate, Pool: sequence ^ rate, Drops: ^rate},
 			Input: Interface{Value: index}, Output: Interface{Format: rate & 1, Value: ^index},
 			Packet: Packet{Data: data, FrameLength: length, Stripped: 4, Tagged: tagged, Tag: tag},
 		}
 		b := appendHeader(nil, &Header{Agent: agent, SubAgent: index, Sequence: sequence, Uptime: length, Samples: 3})
 		b = appendFlow(b, &in)
-		b = appendCounters(b, sequence, Source{Index: index}, &interfaceCounters)
+		b = appendCounters(b, sequence, &interfaceCounters)
 		b = appendFlow(b, &in)
 
 		var out layers.SFlowDatagram
@@ -64,7 +64,7 @@ func FuzzDatagram(f *testing.F) {
 // read is a flow sample as gopacket has it.
 func read(t *testing.T, s *layers.SFlowFlowSample) Flow {
 	f := Flow{
-		Sequence: s.SequenceNumber, Source: Source{Index: uint32(s.SourceIDIndex)},
+		Sequence: s.SequenceNumber, Index: uint32(s.SourceIDIndex),
 		Sampling: Sampling{Rate: s.SamplingRate, Pool: s.SamplePool, Drops: s.Dropped},
 		Input:    Interface{Format: s.InputInterfaceFormat, Value: s.InputInterface},
 		Output:   Interface{Format: s.OutputInterfaceFormat, Value: s.OutputInterface},
@@ -95,7 +95,7 @@ func FuzzDiscard(f *testing.F) {
 		if len(b) > maxDiscard+len(data) {
 			t.Errorf("%d bytes for %d of the packet", len(b), len(data))
 		}
-		b = appendCounters(b, 1, Source{}, &InterfaceCounters{})
+		b = appendCounters(b, 1, &InterfaceCounters{})
 		for _, recordsAt := range []int{36, 20} { // of a notification, of counters
 			end := 8 + int(be.Uint32(b[4:]))
 			at := recordsAt + 4

@@ -53,7 +53,7 @@ func (s *scale) update(a capture.Account) {
 }
 
 // share returns the sampling rate for samples (1 or more) that are sent together: how many packets
-// each stands for. It divides the packets that no sent sample stands for yet among all waiting
+// each represents. It divides the packets that no sent sample represents yet among all waiting
 // samples, including these, so that a short loss does not make a few samples count for very many.
 func (s *scale) share(samples, waiting uint64) (rate uint64) {
 	more := float64(s.owed-min(s.owed, s.paid)) / float64(waiting)

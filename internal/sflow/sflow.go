@@ -67,24 +67,16 @@ func appendHeader(b []byte, h *Header) []byte {
 	default:
 		b = append(be.AppendUint32(b, addressIPv4), 0, 0, 0, 0)
 	}
-	b = be.AppendUint32(b, h.SubAgent)
-	b = be.AppendUint32(b, h.Sequence)
-	b = be.AppendUint32(b, h.Uptime)
-	return be.AppendUint32(b, h.Samples)
+	return appendAll(b, h.SubAgent, h.Sequence, h.Uptime, h.Samples)
 }
 
-// A Source is the interface that samples are about. Each source numbers its own samples.
-type Source struct{ Index uint32 }
-
-// sourceInterface is the type of a source that is an interface.
+// sourceInterface is the type of a data source that is an interface.
 const sourceInterface = 0
 
-// appendStart begins a sample of a type. Its length is 0 until finish writes it.
-func appendStart(b []byte, sample, sequence uint32, source Source) []byte {
+// appendStart begins a sample of a type about an interface. Its length is 0 until finish writes it.
+func appendStart(b []byte, sample, sequence, index uint32) []byte {
 	b = be.AppendUint64(b, uint64(sample)<<32)
-	b = be.AppendUint32(b, sequence)
-	b = be.AppendUint32(b, sourceInterface)
-	return be.AppendUint32(b, source.Index)
+	return appendAll(b, sequence, sourceInterface, index)
 }
 
 // appendRecord begins a record of a type. Its length is 0 until finish writes it.

@@ -33,12 +33,12 @@ func unhex(t testing.TB, s string) []byte {
 
 var (
 	flow = Flow{
-		Sequence: 7, Source: Source{Index: 0x01000002}, Sampling: Sampling{Rate: 1000, Pool: 7000, Drops: 3},
+		Sequence: 7, Index: 0x01000002, Sampling: Sampling{Rate: 1000, Pool: 7000, Drops: 3},
 		Input: Interface{Value: 0x01000002}, Output: Interface{Format: IsDiscard, Value: uint32(reasonXDP)},
 		Packet: Packet{Data: []byte("abcde"), FrameLength: 64, Stripped: 4},
 	}
 	discard = Discard{
-		Sequence: 8, Source: Source{Index: 2}, Drops: 9, Input: 2, Reason: reasonXDP, Function: "guard", Linux: "XDP_DROP",
+		Sequence: 8, Index: 2, Drops: 9, Input: 2, Reason: reasonXDP, Function: "guard", Linux: "XDP_DROP",
 		Packet: Packet{Data: []byte("abcd"), FrameLength: 64, Stripped: 4, Tagged: true, Tag: 5<<13 | 0x123},
 	}
 	interfaceCounters = InterfaceCounters{
@@ -96,7 +96,7 @@ func TestGolden(t *testing.T) {
 			00000001 00000010
 			00000001 00000000 00000000 00000000`},
 		{"interface counters", func(b []byte) []byte {
-			return appendCounters(b, 1, Source{Index: 2}, &interfaceCounters)
+			return appendCounters(b, 1, &interfaceCounters)
 		}, `
 			00000004 00000070
 			00000001 00000000 00000002 00000001
@@ -170,7 +170,7 @@ func TestLengths(t *testing.T) {
 	}{
 		{"flow", len(appendFlow(nil, &Flow{Packet: packet})) - 1, maxFlow},
 		{"discard", len(appendDiscard(nil, &Discard{Packet: packet, Function: long, Linux: long})) - 1, maxDiscard},
-		{"counters", len(appendCounters(nil, 0, Source{}, &InterfaceCounters{})), countersLength},
+		{"counters", len(appendCounters(nil, 0, &InterfaceCounters{})), countersLength},
 	}
 	for _, tt := range tests {
 		if tt.got != tt.want {

@@ -27,10 +27,12 @@ type source struct {
 
 // A dataSource is a data source of sFlow: an interface in both directions, with all its hooks.
 type dataSource struct {
-	id                        Source
-	flowNumber, discardNumber uint32                       // sequence numbers of its samples
-	pool, drops               uint64                       // pool and drops of its flow samples
-	earlier                   struct{ pool, drops uint64 } // of sources that were forgotten
+	index uint32
+
+	flowNumber, discardNumber, counterNumber uint32 // sequence numbers of its samples
+
+	pool, drops uint64                       // of its flow samples
+	earlier     struct{ pool, drops uint64 } // of sources that were forgotten
 }
 
 // A direction is a direction of an interface's packets.
@@ -55,7 +57,7 @@ func (a *Agent) addSources() {
 // interface has gone. It implements [capture.Forgetter].
 func (a *Agent) Forget(source int) bool {
 	a.addSources()
-	for _, d := range append(a.common.datagrams[:], a.special) {
+	for _, d := range slices.Concat(a.common.datagrams, a.discards.datagrams) {
 		if *d.of(source) != (held{}) {
 			return false
 		}
@@ -83,7 +85,6 @@ func (a *Agent) forget(i int, final capture.Account) {
 	*s = source{Source: s.Source, data: &dataSource{}, rate: s.rate}
 	if !slices.ContainsFunc(a.sources, func(other source) bool { return other.data == data }) {
 		delete(a.known, s.Index)
-		delete(a.numbers, uint32(s.Index))
 	}
 }
 
@@ -114,7 +115,7 @@ func (a *Agent) add(i int) {
 // dataOf returns the data source of an interface.
 func (a *Agent) dataOf(index int) *dataSource {
 	if a.known[index] == nil {
-		a.known[index] = &dataSource{id: Source{Index: uint32(index)}}
+		a.known[index] = &dataSource{index: uint32(index)}
 	}
 	return a.known[index]
 }
@@ -157,7 +158,7 @@ func (s *source) flow(p *capture.Packet, packet Packet) Flow {
 	s.data.flowNumber++
 	return Flow{
 		Sequence: s.data.flowNumber,
-		Source:   s.data.id,
+		Index:    s.data.index,
 		Input:    s.input(p),
 		Output:   s.output(p),
 		Packet:   packet,
@@ -216,11 +217,11 @@ func (a *Agent) discard(s *source, p *capture.Packet, packet Packet) Discard {
 	data.discardNumber++
 	d := Discard{
 		Sequence: data.discardNumber,
-		Source:   data.id,
+		Index:    data.index,
 		Packet:   packet,
 	}
 	if s.Hook.Loses() { // the packet may have been on its way in, or on its way out
-		d.Linux, d.Function = a.causeNames(p.Source, p.Facts)
+		d.Linux, d.Function = a.description.CauseNames(p.Source, p.Facts)
 		d.Reason = reasonOf(d.Linux, d.Function)
 		return d
 	}
@@ -261,12 +262,13 @@ func (a *Agent) readAccounts() {
 	}
 }
 
-// weigh writes the number of packets that each sample of a datagram represents into the sample.
-func (a *Agent) weigh(d *datagram) {
+// weigh writes the number of packets that each sample of a datagram represents into the sample. A
+// source that makes flow samples shares its packets among those, which are in common datagrams.
+func (a *Agent) weigh(d *datagram, isCommon bool) {
 	a.readAccounts()
 	for i := range a.sources {
 		s, n := &a.sources[i], uint64(d.of(i).samples)
-		if n > 0 && s.flows == (d != a.special) {
+		if n > 0 && s.flows == isCommon {
 			s.rate = s.scale.share(n, s.waiting)
 			s.waiting -= n
 		}
@@ -274,7 +276,7 @@ func (a *Agent) weigh(d *datagram) {
 	for _, m := range d.marks {
 		s := &a.sources[m.source]
 		rate := s.scale.rateOf(m.weight, s.rate)
-		if m.discard {
+		if m.isDiscard {
 			s.unnoticed += rate - 1
 			setDrops(d.bytes[m.at:], uint32(s.unnoticed))
 			continue

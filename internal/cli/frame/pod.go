@@ -67,7 +67,7 @@ func (p *Process) Pods() (*pods.Owners, error) {
 	if all == nil {
 		return nil, unread
 	}
-	owners, err := pods.Look(all, p.home)
+	owners, err := pods.FindOwners(all, p.home)
 	if err == nil {
 		err = unread
 	}

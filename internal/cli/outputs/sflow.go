@@ -81,23 +81,8 @@ func openSFlow(t *Target, o *Options, notice func(error)) (destination, error) {
 	return sflowOutput{a}, nil
 }
 
-// SFlowSummary counts the datagrams and samples that an sFlow agent has sent.
-type SFlowSummary struct {
-	Datagrams        uint64 `json:"datagrams"`
-	FlowSamples      uint64 `json:"flow_samples"`
-	DiscardedSamples uint64 `json:"discarded_samples"`
-	CounterSamples   uint64 `json:"counter_samples"`
-	Refused          uint64 `json:"refused"`
-}
-
-// Summarize adds the agent's counts.
+// Summarize adds what the agent has sent.
 func (o sflowOutput) Summarize(s *Summary) {
-	c := o.Counts()
-	s.SFlow = &SFlowSummary{c.Datagrams, c.Flows, c.Discards, c.Counters, c.Refused}
-}
-
-// String is the summary as a part of a line.
-func (s *SFlowSummary) String() string {
-	return fmt.Sprintf("%d datagrams with %d flow samples, %d discarded packets and %d counter samples; %d datagrams refused",
-		s.Datagrams, s.FlowSamples, s.DiscardedSamples, s.CounterSamples, s.Refused)
+	sent := o.Counts()
+	s.SFlow = &sent
 }

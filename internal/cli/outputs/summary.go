@@ -10,6 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/sflow"
 )
 
 // Summary returns the output's summary by its account; more means that the output has added to it.
@@ -65,7 +66,7 @@ type Summary struct {
 	Recordings         *uint64 `json:"recordings,omitempty"`           // of --ring
 	TriggersPassedOver uint64  `json:"triggers_passed_over,omitempty"` // triggers that made no recording
 
-	SFlow          *SFlowSummary `json:"sflow,omitempty"`
+	SFlow          *sflow.Counts `json:"sflow,omitempty"`
 	Clients        *uint64       `json:"clients,omitempty"`         // of --serve: connections that were accepted
 	ClientsRefused uint64        `json:"clients_refused,omitempty"` // connections that were refused
 	ClientsLost    uint64        `json:"clients_lost,omitempty"`    // packets that slow clients lost, together
@@ -85,7 +86,8 @@ func (s Summary) String() string {
 		text += fmt.Sprintf("; %s, %s", frame.Several(*s.Recordings, "recording"), frame.Several(s.TriggersPassedOver, "further trigger"))
 	}
 	if s.SFlow != nil {
-		text += fmt.Sprintf("; %s", s.SFlow)
+		text += fmt.Sprintf("; %d datagrams with %d flow samples, %d discarded packets and %d counter samples; %d datagrams refused",
+			s.SFlow.Datagrams, s.SFlow.FlowSamples, s.SFlow.DiscardedSamples, s.SFlow.CounterSamples, s.SFlow.Refused)
 	}
 	if s.Clients != nil {
 		text += fmt.Sprintf("; %s, which lost %s, %s refused", frame.Several(*s.Clients, "client"), frame.Packets(s.ClientsLost), frame.Several(s.ClientsRefused, "client"))

@@ -19,7 +19,7 @@ type delays struct {
 	in      *file.Input
 	sources []capture.Source
 	table   *follow.Table
-	words   *lines.Follower
+	words   *lines.Text
 
 	hops      map[hop]*meter.Histogram
 	onePlace  map[string]uint64 // packets that were seen at this place alone
@@ -30,13 +30,14 @@ type delays struct {
 type hop struct{ from, to string }
 
 func newDelays(in *file.Input, d capture.Description) *delays {
-	f := &delays{in: in, words: lines.NewFollower(d, lines.Format{}), hops: make(map[hop]*meter.Histogram), onePlace: make(map[string]uint64)}
+	f := &delays{in: in, words: lines.NewText(&d, lines.Format{NamesSources: true}), hops: make(map[hop]*meter.Histogram), onePlace: make(map[string]uint64)}
 	f.table = follow.New(f.addWay)
 	return f
 }
 
 func (f *delays) add(packets []capture.Packet) {
 	f.sources = append(f.sources, f.in.SourcesFrom(len(f.sources))...)
+	f.words.AddSources()
 	for i := range packets {
 		p := &packets[i]
 		f.table.Add(&f.sources[p.Source], p).Place = f.words.Place(p)

@@ -47,7 +47,7 @@ type following struct {
 	sources []capture.Source
 	table   *follow.Table
 	clocks  *suspicion // nil with one file, or if clocks are corrected
-	words   *lines.Follower
+	words   *lines.Text
 	objects *lines.JSONEncoder // nil without --json
 
 	text    []byte // not printed yet
@@ -70,7 +70,8 @@ func newFollowing(o *Options, in *file.Input) *following {
 func (f *following) Begin(d capture.Description) error {
 	f.notice = d.Notice
 	format := f.o.printing.Format(!f.o.json && frame.Colored("auto", f.o.Process.Stdout.File))
-	f.words = lines.NewFollower(d, format)
+	format.NamesSources = true
+	f.words = lines.NewText(&d, format)
 	if f.o.json {
 		f.objects = lines.NewJSONEncoder(&d, lines.NewObjects(f.in, format, len(f.o.files) > 1).Append)
 	}
@@ -81,8 +82,9 @@ func (f *following) Begin(d capture.Description) error {
 func (f *following) Write(packets []capture.Packet) error {
 	f.sources = append(f.sources, f.in.SourcesFrom(len(f.sources))...)
 	if f.objects != nil {
-		f.objects.Look()
+		f.objects.AddSources()
 	}
+	f.words.AddSources()
 	for i := range packets {
 		p := &packets[i]
 		if f.clocks != nil {
@@ -94,9 +96,9 @@ func (f *following) Write(packets []capture.Packet) error {
 		case f.objects != nil:
 			r.Text = f.objects.Append(nil, p)
 		case r.First:
-			r.Text = f.words.AppendLine(nil, p)
+			r.Text = f.words.Append(nil, p)
 		default:
-			r.Text = f.words.Origin(p)
+			r.Text = f.words.AppendOrigin(nil, p)
 		}
 	}
 	if len(f.text) >= followText {

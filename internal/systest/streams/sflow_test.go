@@ -11,7 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/cli/outputs"
+	"github.com/xdpcap/xdpcap/internal/sflow"
 	"github.com/xdpcap/xdpcap/internal/systest"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
@@ -86,7 +86,7 @@ func TestSFlow(t *testing.T) {
 			t.Errorf("datagram %d: %+v", i, d)
 		}
 	}
-	sent := &outputs.SFlowSummary{
+	sent := &sflow.Counts{
 		Datagrams: uint64(len(all)), FlowSamples: uint64(len(frames)), CounterSamples: uint64(len(systest.SamplesOf(all, systest.CounterSample))),
 	}
 	if len(s.Outputs) != 2 || s.Outputs[0].Captured != uint64(len(frames)) {
