@@ -80,8 +80,8 @@ func (d *Description) comment(commandLine string) string {
 // stamps.
 func (d *Description) commentCards(b *strings.Builder) {
 	for _, src := range d.Sources {
-		if src.Asked != nil {
-			fmt.Fprintf(b, "%s: the card was asked for %s\n", src.Name, strings.Join(src.Asked, ", "))
+		if src.CardMetadata != nil {
+			fmt.Fprintf(b, "%s: the card was asked for %s\n", src.Name, strings.Join(src.CardMetadata, ", "))
 		}
 	}
 	if !d.Options.Stamp.IsCards() {

@@ -67,14 +67,14 @@ func (e *Encoder) addSource(source int) {
 	e.interfaces++
 }
 
-// Coming returns the indexes of the sources of a session that have come since the last call, or
+// AddSources adds the sources of a session that have come since the last call, or
 // since the description was made. Their descriptions belong into the stream, by Describe, in this
 // order and before their packets.
-func (e *Encoder) Coming() []int {
+func (e *Encoder) AddSources() []int {
 	if !e.d.IsLive() {
 		return nil
 	}
-	come := e.sources.Look()
+	come := e.sources.Update()
 	for _, source := range come {
 		e.addSource(source)
 	}

@@ -78,10 +78,10 @@ func NewSourceList(d *Description) *SourceList {
 	return l
 }
 
-// Look adds the sources that have come since the last call, and returns their indexes in the order
+// Update adds the sources that have come since the last call, and returns their indexes in the order
 // in which they came. A source may take the place of another source that has gone, after the last
 // packet of that. Call it before each use of packets.
-func (l *SourceList) Look() (come []int) {
+func (l *SourceList) Update() (come []int) {
 	if l.more == nil {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (l *SourceList) Look() (come []int) {
 	return come
 }
 
-// All returns the sources by their indexes. Look may change them.
+// All returns the sources by their indexes. Update may change them.
 func (l *SourceList) All() []Source { return l.all }
 
 // Of returns a source.

@@ -179,9 +179,9 @@ func (s *Session) CardClocks() []*CardClock {
 	return clocks
 }
 
-// SetCards reports whether the session made a card stamp packets. Undoing that at the end of the
+// HasSetCards reports whether the session made a card stamp packets. Undoing that at the end of the
 // session needs CAP_NET_ADMIN.
-func (s *Session) SetCards() bool {
+func (s *Session) HasSetCards() bool {
 	s.hooks.Lock()
 	defer s.hooks.Unlock()
 	return slices.ContainsFunc(s.roster.Cards(), func(c probe.Card) bool { return c.IsStamping() })

@@ -12,21 +12,23 @@ import (
 type Source struct {
 	Name    string // of the interface, or the hook map's path
 	Hook    Hook
-	Mode    Mode     // at XDP: where the kernel runs the sampling program
-	Sampler Program  // the program that samples
-	Asked   []string // the metadata that it requests from the card: timestamp, hash, vlan_tag; nil = none
-	Target  Program  // at Entry and Exit: the traced program; or PROGRAM/FUNCTION, see TracesFunction
+	Mode    Mode    // at XDP: where the kernel runs the sampling program
+	Sampler Program // the program that samples
 
+	// CardMetadata are the kinds of metadata that the sampling program requests from the card:
+	// timestamp, hash, vlan_tag; nil = none.
+	CardMetadata []string
+
+	Target   Program     // at Entry and Exit: the traced program; or PROGRAM/FUNCTION, see TracesFunction
 	TargetAt TargetPlace // where the target runs
 
-	// ReasonText, at Exit or with HasExitFacts, returns the name of a number that the target gives
-	// as Facts.Reason, by its own types; nil = its reasons are not read.
+	// ReasonText, at Exit or with HasExitFacts, returns the name of a Facts.Reason of the target,
+	// by the target's own types; nil = its reasons are not read.
 	ReasonText func(Reason) string
 
-	// AwaitsExit, at Entry: packets are chosen by what is known only at the program's exit, and
-	// those whose exit was not seen are Undecided. HasExitFacts means that no packets at the exit
-	// are recorded, so that those at the entry have the verdict, the run time, the outlet and the
-	// reason.
+	// AwaitsExit, at Entry, means that packets are chosen by facts of the program's exit, such as
+	// the verdict; packets whose exit was not seen are Undecided. HasExitFacts means that only
+	// entries are recorded, and that they have these facts: verdict, run time, outlet and reason.
 	AwaitsExit, HasExitFacts bool
 
 	// Attached is, at Ingress and Egress, how the sampling program is attached: "tcx", or "clsact"
@@ -35,13 +37,13 @@ type Source struct {
 	Attached string
 	NetAdmin bool
 
-	// Arrival counts the interfaces that Options.Patterns have found so far, and those whose hook
-	// Options.GiveWay has changed. Sources of one interface with different Arrivals were there one
-	// after the other. 0 = without these options.
+	// Arrival numbers the interfaces that Options.Patterns have found, and those whose hook
+	// Options.GiveWay has changed, from 1. Sources of one interface with different Arrivals existed
+	// one after the other. 0 = neither option is set.
 	Arrival uint32
 
-	// Place is the index in Session.Sources, and Came is how many sources had come with it. Both
-	// are 0 if the position in a list is the index.
+	// Place is the index in Session.Sources, and Came numbers the sources in the order in which
+	// they came, from 1. Both are 0 if the position in a list is the index.
 	Place, Came int
 
 	// The properties of the interface, which are all zero for a hook map.

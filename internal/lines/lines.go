@@ -78,7 +78,7 @@ func (l *packetLines) label(s *capture.Source) string {
 
 // addSources adds new sources. It is called before packets are appended.
 func (l *packetLines) addSources() {
-	for _, source := range l.sources.Look() {
+	for _, source := range l.sources.Update() {
 		l.add(source)
 	}
 }
