@@ -54,28 +54,28 @@ type Source struct {
 	Speed  uint64           // bit/s; 0 = unknown
 	Pod    Pod              // by Options.PodOf, or from the capture file; the zero Pod = none
 
-	// The properties of an interface in a capture file. Its Index counts the distinct interface
+	// The properties of an interface in a capture file. Its Index numbers the distinct interface
 	// names in the files that are read, from 1.
 	File     string     // the file's name; "" = the source is live
 	SnapLen  uint32     // bytes kept of each packet; 0 = no limit. A live source has it in Options
 	Netmask  net.IPMask // of IPv4; nil = it is not in the file
 	Position int        // among the interfaces of its section, from 0
-	Filter   string     // the expression that chose its packets; "" = the file does not say
-	link     uint16     // LinkType, with 0 and Ethernet exchanged
+	Filter   string     // the expression that chose its packets; "" = it is not known
+	link     uint16     // LinkType ^ ethernet, so that the zero value is Ethernet
 }
 
 // HasVerdict reports whether the source's packets have a verdict.
 func (s *Source) HasVerdict() bool { return s.Hook.kind().hasVerdict || s.HasExitFacts }
 
-// TracesFunction reports whether not a whole program is traced, but one of its functions, which
+// TracesFunction reports whether a function of a program is traced instead of the whole program. It
 // need not run for each packet.
 func (s *Source) TracesFunction() bool { return strings.Contains(s.Target.Name, "/") }
 
-// HasDirection reports whether it is known that all of the source's packets were received, or sent.
+// HasDirection reports whether Direction holds for all of the source's packets.
 func (s *Source) HasDirection() bool { return !s.Hook.kind().anyWay && s.TargetAt != AtTC }
 
-// InFragments reports whether packets in fragments may come through perf's rings also where the
-// transport is TransportRing.
+// InFragments reports whether the source may have packets in several buffers. With TransportRing these
+// come through perf's rings.
 func (s *Source) InFragments() bool { return s.Hook.kind().inFragments }
 
 // Direction is In or Out: whether the source's packets were received or sent; see HasDirection.
