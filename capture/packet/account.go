@@ -142,7 +142,7 @@ func (as Accounts) Total() (sum Account) {
 }
 
 // Delivered returns the accounts of an output that took only some of the packets that the session
-// captured, and counts the others as lost. taken has what the output took, in Captured and Bytes.
+// captured, and counts the others as lost. The output took Captured and Bytes of taken.
 func (as Accounts) Delivered(taken Accounts) Accounts {
 	own := make(Accounts, len(as))
 	for i, a := range as {

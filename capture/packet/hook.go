@@ -31,7 +31,7 @@ type hookKind struct {
 	loses       bool // its packets get lost there
 	// suffix ends the label of a source, so that a file shows the interface's hook; "" = none.
 	suffix string
-	// sentence describes what samples the source's packets, for a comment in a file.
+	// sentence describes how the source's packets are sampled, for a comment in a file.
 	sentence func(*Source) string
 }
 
@@ -123,5 +123,5 @@ func attached(s *Source) string {
 	return fmt.Sprintf("program %s at the %s of the interface, by %s", s.Sampler, s.Hook, s.Attached)
 }
 
-// Sentence describes what samples the source's packets, for a comment in a file.
+// Sentence describes how the source's packets are sampled, for a comment in a file.
 func (s *Source) Sentence() string { return s.Hook.kind().sentence(s) }

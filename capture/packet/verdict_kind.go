@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A VerdictKind is what a Facts.Verdict means: enum verdict_kind of bpf/include/record.h.
+// A VerdictKind is the meaning of a Facts.Verdict: enum verdict_kind of bpf/include/record.h.
 type VerdictKind uint16
 
 const (
@@ -21,7 +21,7 @@ var tcVerdicts = [...]string{"unspec", "ok", "reclassify", "shot", "pipe", "stol
 
 const tcShot Verdict = 2
 
-// tcAliases are other names of verdicts at tc: those of tcx, and those that iproute2 prints.
+// tcAliases are other names of verdicts at tc, as tcx has them and iproute2 prints them.
 var tcAliases = map[string]string{"next": "unspec", "continue": "unspec", "pass": "ok", "drop": "shot"}
 
 // TCVerdictNames are the names of the kernel's verdicts at tc: those of TC_ACT_OK and the like, in
