@@ -73,31 +73,32 @@ type Options struct {
 	Mode       Mode     // Auto
 	At         At       // AtXDP
 
-	// Patterns, beside Interfaces or in their place, are patterns of names as path.Match has them:
+	// Patterns, in addition to Interfaces or instead of them, are patterns of names for path.Match:
 	// "veth*", or "*" for all. The session captures on each interface that is up and has such a
-	// name, also on interfaces that come up later, until it goes. Except are patterns of names to
-	// omit. An interface that has come is a source of its own, also if one of this name was there
-	// before: see Description.More. A session has at most 1024 programs attached at a time, and
-	// 65,535 sources in its outputs, including sources that have gone, unless each output is a
-	// [Forgetter]. It keeps the rights of Open. HookMap, Sink, Promiscuous, Companions, card
-	// stamps: Interfaces only. With StackDrops the only pattern is "*", without Interfaces and
-	// Except: one source, "any", has the packets that the stack throws away at all interfaces of
-	// the namespace (see Facts.Device), without those that are lost at XDP.
+	// name, also on interfaces that come up later, until they go. Except are patterns of names to
+	// omit. Each interface that comes is a new source, even if an earlier one had the same name:
+	// see Description.More. A session has at most 1024 programs attached at a time, and 65,535
+	// sources in its outputs, including sources that have gone, unless each output is a
+	// [Forgetter]. It keeps the rights of Open. HookMap, Sink, Promiscuous, Companions and card
+	// stamps need Interfaces instead. With StackDrops the only pattern is "*", without Interfaces
+	// and Except: one source, "any", has the packets that the stack throws away at all interfaces
+	// of the namespace (see Facts.Device), but not packets that are lost at XDP.
 	Patterns, Except []string
 
 	// GiveWay lets others attach an XDP program to an interface where the session runs its own. The
 	// kernel refuses their first attempt; then the session detaches its program, and never attaches
-	// one there again: it captures at Ingress, or traces the program that runs. Each change is a
-	// source of its own, as with Patterns, and a Notice. It waits for interfaces that have gone.
+	// one there again: it captures at Ingress, or traces the program that runs. Each change makes a
+	// new source, as with Patterns, and a Notice. If an interface goes, the session waits for it to
+	// come again.
 	GiveWay bool
 
 	// Direction is which packets of the interfaces are captured. Sent packets are captured at
-	// egress, as the stack hands them over: before segmentation and before checksums are filled in.
+	// egress, as the stack passes them on: before segmentation and before checksums are filled in.
 	// Packets that an XDP program sends do not pass egress. Sent packets have no verdict and no
 	// queue, so Verdicts and SlowerThan select only among received ones.
 	Direction Direction // In
 
-	// HookMap, in place of Interfaces, is the path of a pinned program array with a slot for each
+	// HookMap, instead of Interfaces, is the path of a pinned program array with a slot for each
 	// verdict. An XDP program makes a tail call into it before it returns: the convention of
 	// github.com/cloudflare/xdpcap. If the process is killed, the slots stay filled until the next
 	// session.
@@ -116,10 +117,10 @@ type Options struct {
 	// FilteredOut. They work at Exit and TailCall, and at Entry: there a packet waits in the kernel
 	// for its exit, and is FilteredOut and Undecided if that is not seen. If Hooks are Entry alone,
 	// its packets have the verdict, the outlet, the run time and the reason of their exits. A
-	// packet that waited has only the bytes of its first buffer, and at most 65,535.
+	// packet that waited has only the bytes of its first buffer, at most 65,535.
 	Verdicts []Verdict
 
-	// TCVerdicts are the same for programs at tc, whose numbers mean something else.
+	// TCVerdicts are the same for programs at tc, where numbers stand for other verdicts.
 	TCVerdicts []Verdict
 
 	// SlowerThan, at most MaxRunTime, keeps only packets for which the traced program ran at least
@@ -127,10 +128,10 @@ type Options struct {
 	// Verdicts do. 0 = all packets.
 	SlowerThan time.Duration
 
-	// StackDrops, in place of the packets at the XDP hook, captures the lost packets of the
-	// interfaces: those thrown away by the network stack, received or to be sent, with the reason
-	// and the location in the kernel (see Facts.Location), and, as sources of their own, those that
-	// an XDP program drops or aborts, and those that the kernel fails to redirect for it. A packet
+	// StackDrops, instead of the packets at the XDP hook, captures the lost packets of the
+	// interfaces: packets that the network stack throws away, received or to be sent, with the
+	// reason and the location in the kernel (see Facts.Location), and, as separate sources, packets
+	// that an XDP program drops or aborts, or that the kernel fails to redirect for it. A packet
 	// belongs to an interface if it came in there, was to go out there, or was lost at a device
 	// above, such as a VLAN. If an XDP program cannot be traced, there is a notice. Harmless
 	// losses, such as packets for other hosts, are not Seen. Reasons, at most 64, are names such as
@@ -168,8 +169,8 @@ type Options struct {
 	VXLANPort uint16
 
 	// Fragments lets the filter decide about a datagram of IP as a whole: later fragments, which
-	// have no ports, go the way of their first one. Those whose first one was not seen, or is
-	// forgotten, are decided alone, and those that then do not match are Undecided. At most 16,384
+	// have no ports, get the decision about their first one. If the first one was not seen, or is
+	// forgotten, a fragment is decided alone, and is Undecided if it does not match. At most 16,384
 	// datagrams are remembered.
 	Fragments bool
 
@@ -231,12 +232,12 @@ type Options struct {
 	Sample      uint32 // keep one random packet of every Sample on a CPU; 0 or 1 = all packets
 	MaxRate     uint64 // keep at most this many packets per second, up to 1e9; 0 = all
 
-	// SampleVerdicts, in place of Sample, has a sampling rate for each verdict: one packet in so
-	// many is kept. Packets with other verdicts are all kept. It works at Exit, for
-	// hook maps, and at Entry as Verdicts do. Only the kernel's own verdicts can have a rate.
+	// SampleVerdicts, instead of Sample, has a sampling rate for each verdict: one packet of this
+	// many is kept. All packets with other verdicts are kept. It works at Exit, for hook maps, and
+	// at Entry as Verdicts do. Only the kernel's own verdicts can have a rate.
 	SampleVerdicts map[Verdict]uint32
 
-	// Adaptive, in place of Sample, keeps every packet while the reader, the rings and the outputs
+	// Adaptive, instead of Sample, keeps every packet while the reader, the rings and the outputs
 	// keep up. Otherwise it samples at a rate that changes while the session runs: see
 	// Facts.Weight. MaxRate is then a target that may be exceeded for a moment. When the load
 	// rises, packets may be lost for a second or two until the rate has adapted.
@@ -304,7 +305,7 @@ const (
 // and AttachTraceFExit.
 //
 // Every instruction that loads from a map must have the map: see asm.Instruction.AssociateMap. The
-// caller keeps the maps; once Session.Run has returned, they no longer change. Two companions may
+// caller owns the maps; once Session.Run has returned, they no longer change. Two companions may
 // have functions of the same name.
 type Companions struct {
 	// First run before the session's own code. At Exit they run for every packet of the traced
@@ -322,11 +323,11 @@ func (o *Options) hooksChange() bool { return len(o.Patterns) > 0 && !o.StackDro
 // sourcesChange reports whether sources come and go during the session.
 func (o *Options) sourcesChange() bool { return o.hooksChange() || o.FilterChanges }
 
-// hasWeights reports whether the sampling rate alone determines how many packets each captured one
-// represents.
+// hasWeights reports whether the weights of packets are known: the sampling rate alone determines
+// them.
 func (o *Options) hasWeights() bool { return o.First == 0 && (o.Adaptive || o.MaxRate == 0) }
 
-// notice gives a Notice of err unless err is nil.
+// notice calls Notice, unless it or err is nil.
 func (o *Options) notice(err error) {
 	if o.Notice != nil && err != nil {
 		o.Notice(err)

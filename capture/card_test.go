@@ -70,7 +70,7 @@ func testCard(t *testing.T, transport capture.Transport) {
 			if o.VLANRestore == capture.VLANRestoreOff {
 				asked = "hash"
 			}
-			if got := strings.Join(s.Sources()[0].Asked, " "); got != asked {
+			if got := strings.Join(s.Sources()[0].CardMetadata, " "); got != asked {
 				t.Errorf("the card was asked for %q, want %q", got, asked)
 			}
 			p := reader(t, s)()

@@ -12,8 +12,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// maxRate bounds Options.MaxRate: no interface is faster, and the token bucket's unit is still fine
-// enough for it.
+// maxRate is the upper bound of Options.MaxRate, in packets per second: no interface is faster, and
+// the unit of the token bucket is fine enough for it.
 const maxRate = 1e9
 
 // withDefaults checks the options and fills in the defaults.
@@ -45,13 +45,11 @@ const (
 	Refiltering                     // Options.FilterChanges
 )
 
-// scopes has, for each Scope, when it holds, the option that chooses it, and the reason for the
-// error.
 var scopes = []struct {
 	scope Scope
-	has   func(*Options) bool
-	field string
-	why   string
+	isSet func(*Options) bool
+	field string // the option that sets it
+	why   string // the reason why some options have no meaning, for an error
 }{
 	{FromHookMap, func(o *Options) bool { return o.HookMap != "" }, "HookMap", "a hook map is captured alone, and has the received packets that its owner passes to it"},
 	{ThrownAway, func(o *Options) bool { return o.StackDrops }, "StackDrops", "packets that the stack throws away pass no XDP program, and are looked for at no hook of an interface"},
@@ -62,12 +60,12 @@ var scopes = []struct {
 	{Refiltering, func(o *Options) bool { return o.FilterChanges }, "FilterChanges", "this is for programs whose filter stays as it is"},
 }
 
-// A restriction is a case in which an option has no meaning.
+// A restriction has the scopes in which an option has no meaning.
 type restriction struct {
 	field string   // of Options
 	flags []string // of the command line
-	set   func(*Options) bool
-	in    Scope // a sum
+	isSet func(*Options) bool
+	in    Scope // one or several, joined by |
 }
 
 var restrictions = []restriction{
@@ -102,7 +100,7 @@ var restrictions = []restriction{
 func (o *Options) checkScopes() error {
 	for _, s := range scopes {
 		for _, r := range restrictions {
-			if r.in&s.scope != 0 && s.has(o) && r.set(o) {
+			if r.in&s.scope != 0 && s.isSet(o) && r.isSet(o) {
 				return fmt.Errorf("%s and %s: %s", r.field, s.field, s.why)
 			}
 		}
@@ -110,10 +108,11 @@ func (o *Options) checkScopes() error {
 	return nil
 }
 
-// needsXDP reports whether an option has no meaning but at XDP. GiveWay is no reason to be there.
+// needsXDP reports whether an option is set that has a meaning only at XDP. GiveWay does not count: it
+// allows XDP, and does not need it.
 func (o *Options) needsXDP() bool {
 	return slices.ContainsFunc(restrictions, func(r restriction) bool {
-		return r.in&PastXDP != 0 && r.field != "GiveWay" && r.set(o)
+		return r.in&PastXDP != 0 && r.field != "GiveWay" && r.isSet(o)
 	})
 }
 
@@ -127,6 +126,7 @@ func FlagsWithout(scope Scope) (flags []string) {
 	return flags
 }
 
+// checkPoints checks the options about where packets are captured.
 func (o *Options) checkPoints() error {
 	if o.Stamp < HostStamp || o.Stamp > AdapterUnsyncedStamp {
 		return fmt.Errorf("%v: no such type of time stamps", o.Stamp)
@@ -160,17 +160,17 @@ func (o *Options) checkHooks() error {
 	exits := slices.Contains(o.Hooks, Exit)
 	o.Verdicts = slices.Compact(slices.Sorted(slices.Values(o.Verdicts)))
 	o.TCVerdicts = slices.Compact(slices.Sorted(slices.Values(o.TCVerdicts)))
-	most := max(len(o.Verdicts), len(o.TCVerdicts))
+	verdicts := max(len(o.Verdicts), len(o.TCVerdicts))
 	switch {
-	case most > probe.MaxVerdicts:
-		return fmt.Errorf("%d verdicts to keep: must be at most %d", most, probe.MaxVerdicts)
-	case len(o.Verdicts) == 0 && most > 0 && len(o.Targets) == 0:
+	case verdicts > probe.MaxVerdicts:
+		return fmt.Errorf("%d verdicts to keep: must be at most %d", verdicts, probe.MaxVerdicts)
+	case len(o.Verdicts) == 0 && verdicts > 0 && len(o.Targets) == 0:
 		return errors.New("verdicts of tc need the name of a program there in Targets")
 	case slices.ContainsFunc(o.Hooks, func(h Hook) bool { return !h.Traces() }):
 		return errors.New("hooks: must be Entry or Exit")
 	case o.SlowerThan < 0 || o.SlowerThan > MaxRunTime:
 		return fmt.Errorf("packets for which the program ran at least %v: must be 0 to %v", o.SlowerThan, MaxRunTime)
-	case most > 0 && o.HookMap == "" && len(o.Hooks) == 0:
+	case verdicts > 0 && o.HookMap == "" && len(o.Hooks) == 0:
 		return message.Errorf(ErrNeedsExit, "verdicts are known only at a program's exit")
 	case o.SlowerThan > 0 && len(o.Hooks) == 0:
 		return message.Errorf(ErrNeedsExit, "run times are known only at a program's exit")
@@ -182,9 +182,12 @@ func (o *Options) checkHooks() error {
 	return nil
 }
 
+// checkStackDrops checks StackDrops, and Reasons, which are those of the stack or of a program.
 func (o *Options) checkStackDrops() error {
+	hasPatterns := len(o.Patterns)+len(o.Except) > 0
+	isAll := slices.Equal(o.Patterns, []string{"*"}) && len(o.Interfaces)+len(o.Except) == 0
 	switch {
-	case o.StackDrops && len(o.Patterns)+len(o.Except) > 0 && (len(o.Interfaces)+len(o.Except) > 0 || !slices.Equal(o.Patterns, []string{"*"})):
+	case o.StackDrops && hasPatterns && !isAll:
 		return errors.New("StackDrops: what the stack throws away is that of Interfaces, or of all: the pattern * alone")
 	case o.StackDrops && len(o.Patterns) > 0 && o.ReasonMap != "":
 		return errors.New("ReasonMap: XDP programs are not looked at for what is lost at all interfaces: name an interface")
@@ -222,8 +225,8 @@ func (o *Options) checkSampling() error {
 	return nil
 }
 
-// checkSnapLen fills in the snapshot length, and lowers it to the maximum. No packet has more
-// payload than that.
+// checkSnapLen fills in the snapshot length and lowers it to the maximum. It lowers Payload to the
+// snapshot length.
 func (o *Options) checkSnapLen() error {
 	// A record that takes more than half of its ring would rarely find room.
 	most := min(o.Transport.MaxSnapLen(), o.Buffer/2)

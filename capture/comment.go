@@ -13,7 +13,7 @@ import (
 // AnonymizedComment begins the line of a file's comment about the replacement of addresses.
 const AnonymizedComment = "anonymized: "
 
-// comment names the programs, the sampling and the command line.
+// comment returns the comment of a file's header: the programs, the sampling and the command line.
 func (d *Description) comment(commandLine string) string {
 	var b strings.Builder
 	if d.Anonymized != "" {
@@ -80,8 +80,8 @@ func (d *Description) comment(commandLine string) string {
 // stamps.
 func (d *Description) commentCards(b *strings.Builder) {
 	for _, src := range d.Sources {
-		if src.Asked != nil {
-			fmt.Fprintf(b, "%s: the card was asked for %s\n", src.Name, strings.Join(src.Asked, ", "))
+		if src.CardMetadata != nil {
+			fmt.Fprintf(b, "%s: the card was asked for %s\n", src.Name, strings.Join(src.CardMetadata, ", "))
 		}
 	}
 	if !d.Options.Stamp.IsCards() {
@@ -139,31 +139,31 @@ func (o *Options) sampling() string {
 	return strings.Join(kept, SamplingSeparator)
 }
 
-// ParseSampling parses the line about sampling in the comment of a file. passedOver are the parts
-// that skip packets without being counted in a weight, in words. byVerdict reports whether each
-// verdict had its own rate.
-func ParseSampling(comment string) (passedOver []string, byVerdict bool) {
+// ParseSampling parses the line about sampling in the comment of a file. unweighted are the parts
+// that skip packets which no weight counts, such as "the first 5 packets of each flow". byVerdict
+// reports whether each verdict had its own rate.
+func ParseSampling(comment string) (unweighted []string, byVerdict bool) {
 	for line := range strings.Lines(comment) {
-		said, ok := strings.CutPrefix(strings.TrimSpace(line), SamplingComment)
+		sampling, ok := strings.CutPrefix(strings.TrimSpace(line), SamplingComment)
 		if !ok {
 			continue
 		}
-		byVerdict = byVerdict || strings.Contains(said, verdictWords)
-		for part := range strings.SplitSeq(said, SamplingSeparator) {
+		byVerdict = byVerdict || strings.Contains(sampling, verdictWords)
+		for part := range strings.SplitSeq(sampling, SamplingSeparator) {
 			words := []string{flowsWords, firstWords, rateWords}
 			if slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(part, w) }) {
-				passedOver = append(passedOver, part)
+				unweighted = append(unweighted, part)
 			}
 		}
 	}
-	return passedOver, byVerdict
+	return unweighted, byVerdict
 }
 
 // passedByComment is the comment of an interface's statistics with Account.PassedBy.
 const passedByComment = "at least %d more packets, which the interface has counted, did not pass the hook"
 
-// ParsePassedBy returns the number that the comments of an interface's statistics have of packets
-// that did not pass the hook; 0 if they have none.
+// ParsePassedBy returns how many packets did not pass the hook, by the comments of an interface's
+// statistics; 0 = no comment has the number.
 func ParsePassedBy(comments []string) uint64 {
 	for _, comment := range comments {
 		var n uint64
@@ -174,8 +174,8 @@ func ParsePassedBy(comments []string) uint64 {
 	return 0
 }
 
-// hasVerdicts reports whether a source has verdicts of a kind. If no source has come yet, they will
-// be at XDP.
+// hasVerdicts reports whether a source has verdicts of a kind. Sources that have not come yet are
+// taken to be at XDP.
 func (d *Description) hasVerdicts(kind VerdictKind) bool {
 	return len(d.Sources) == 0 && kind == XDPVerdict ||
 		slices.ContainsFunc(d.Sources, func(s Source) bool { return (s.TargetAt != 0) == (kind == TCVerdict) })

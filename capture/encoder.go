@@ -9,8 +9,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// MaxOverhead bounds the bytes of a block besides the packet's. In pcapng the largest part of these
-// is a comment.
+// MaxOverhead is the upper bound for the bytes of a block besides the packet's. In pcapng the largest
+// part of them is a comment.
 const MaxOverhead = 512
 
 // EncoderOptions are the data that an [Encoder] writes besides packets. The zero value of each
@@ -33,7 +33,7 @@ type Encoder struct {
 	sources *SourceList
 
 	templates  []*pcapng.Template // by source
-	interfaces uint32             // how many the stream has, and so the number of the next one there
+	interfaces uint32             // interfaces in the stream so far: the number of the next one
 
 	block  pcapng.Packet // for packets that are not plain; reused for each
 	outlet outletCache
@@ -49,14 +49,14 @@ func NewEncoder(d *Description, o EncoderOptions) *Encoder {
 	return e
 }
 
-// addSource prepares the blocks of a source's packets. The source has the next interface of the
+// addSource prepares the blocks of a source's packets. The source gets the next interface of the
 // stream.
 func (e *Encoder) addSource(source int) {
 	src := e.sources.Of(source)
 	direction, mac := uint32(pcapng.Inbound), src.MAC
 	switch {
 	case !src.HasDirection():
-		direction, mac = 0, nil // it is not known which address is the interface's
+		direction, mac = 0, nil // the packet's source or destination may be the interface's address
 	case src.Direction() == Out:
 		direction = pcapng.Outbound
 	}
@@ -67,14 +67,14 @@ func (e *Encoder) addSource(source int) {
 	e.interfaces++
 }
 
-// Coming returns the indexes of the sources of a session that have come since the last call, or
-// since the description was made. Their descriptions belong into the stream, by Describe, in this
-// order and before their packets.
-func (e *Encoder) Coming() []int {
+// AddSources adds the sources of a session that have come since the last call, or since the
+// description was made, and returns their indexes. The caller writes their descriptions into the
+// stream, by Describe, in this order and before their packets.
+func (e *Encoder) AddSources() []int {
 	if !e.d.IsLive() {
 		return nil
 	}
-	come := e.sources.Look()
+	come := e.sources.Update()
 	for _, source := range come {
 		e.addSource(source)
 	}
@@ -160,7 +160,7 @@ func (e *Encoder) Append(b []byte, p *Packet) []byte {
 }
 
 // appendRead appends a packet of a capture file. It keeps the comments, because no option has their
-// data; without its block they are made of its Facts.
+// data. A packet without a block, as in a pcap file, gets comments from its Facts.
 func (e *Encoder) appendRead(b []byte, p *Packet) []byte {
 	if p.Stored.Block == nil {
 		block := e.fill(p.Source, p.Facts, p.Data)
@@ -195,9 +195,12 @@ func (e *Encoder) append(b []byte, source uint16, f *Facts, data []byte) []byte 
 	return template.AppendPacket(b, e.fill(source, f, data))
 }
 
-// isPlain reports whether a packet has only the facts that most packets have.
+// isPlain reports whether a packet has only the facts that most packets have. It compares all rare
+// facts with 0 at once, because that is faster than one comparison for each.
 func isPlain(f *Facts) bool {
-	return f.Dropped|uint64(f.ClockSetBack)|uint64(f.HashKind|HashKind(f.RunTime|uint32(f.GSOSize))|HashKind(f.To)|HashKind(f.Reason)|HashKind(f.VerdictKind))|uint64(f.Location) == 0 && f.Weight <= 1
+	rare32 := uint32(f.HashKind) | f.RunTime | uint32(f.GSOSize) | uint32(f.To) | uint32(f.Reason) | uint32(f.VerdictKind)
+	rare64 := f.Dropped | uint64(f.ClockSetBack) | uint64(f.Location)
+	return rare64|uint64(rare32) == 0 && f.Weight <= 1
 }
 
 // fill makes the block of a packet that is not plain. It reuses e.block, to avoid an allocation for
@@ -229,7 +232,7 @@ func (e *Encoder) fill(source uint16, f *Facts, data []byte) *pcapng.Packet {
 	return b
 }
 
-// An outletCache has the name of the last outlet, because the next packets mostly have the same.
+// An outletCache has the name of the last outlet, because the next packet mostly has the same.
 type outletCache struct {
 	outlet Outlet
 	name   []byte
@@ -242,23 +245,25 @@ func (c *outletCache) of(to Outlet, name func(Outlet) string) []byte {
 	return c.name
 }
 
-// A causeCache has the names of the last cause of loss. They depend on the source, too.
+// A causeCache has the names of the last reason and location of a loss. They depend on the source,
+// too.
 type causeCache struct {
-	source           uint16
-	why              Reason
-	at               Location
-	reason, location []byte
+	source       uint16
+	reason       Reason
+	location     Location
+	reasonName   []byte // nil = the cache is empty
+	locationName []byte
 }
 
 func (c *causeCache) of(source uint16, f *Facts, d *Description) (reason, location []byte) {
-	if c.source != source || c.why != f.Reason || c.at != f.Location || c.reason == nil {
+	if c.source != source || c.reason != f.Reason || c.location != f.Location || c.reasonName == nil {
 		reason, location := d.CauseNames(source, f)
 		*c = causeCache{source, f.Reason, f.Location, []byte(reason), []byte(location)}
 	}
-	return c.reason, c.location
+	return c.reasonName, c.locationName
 }
 
-// unexplained is an account in words if it does not add up, and otherwise "".
+// unexplained returns the equation of an account that does not add up; "" for other accounts.
 func unexplained(a Account) string {
 	if a.Unexplained == 0 {
 		return ""
@@ -266,9 +271,9 @@ func unexplained(a Account) string {
 	return a.Equation()
 }
 
-// AppendStatistics appends the statistics of a source, whose account counts since start. number is
-// that of its interface in the stream. comment, if not nil, returns a comment for a source's
-// statistics; without it, there is one for an account that does not add up.
+// AppendStatistics appends the statistics of a source. number is that of its interface in the stream,
+// and own its account since start. comment, if not nil, returns a comment for a source's statistics;
+// if nil, an account that does not add up is the comment.
 func (e *Encoder) AppendStatistics(b []byte, source int, number uint32, own Account, start time.Time, comment func(source int) string) []byte {
 	comments := []string{unexplained(own)}
 	if comment != nil {

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// An Input is the source of packets for [Run]: a live [Session], or capture files (package file).
-// An Input that wraps another, to change its packets, returns that by Unwrap() Input. Run calls it
-// from one goroutine. Any goroutine may call Stop and Accounts; Close is called last.
+// An Input is where [Run] reads packets: a live [Session], or capture files (package file). An Input
+// that wraps another one, to change its packets, returns the other one by Unwrap() Input. Run calls
+// it from one goroutine. Any goroutine may call Stop and Accounts; Close is called last.
 type Input interface {
 	// Description describes the input to the outputs. Run calls it before the first Read.
 	Description() Description
 
-	// Read waits for packets, puts the available ones into the slice, as many as fit, and returns
-	// how many. They are valid until the next call. idle, if not nil, is called whenever all
-	// available packets have been handed over, before Read waits for others, and about four times a
-	// second while it waits. The error is io.EOF at the end, or the cause of an early end.
+	// Read waits for packets, fills the slice with the available ones, and returns how many there
+	// are. They are valid until the next call. idle, if not nil, is called whenever all available
+	// packets have been handed over, before Read waits for others, and about four times a second
+	// while it waits. The error is io.EOF at the end, or the cause of an early end.
 	Read(packets []Packet, idle func()) (int, error)
 
 	// Accounts returns the current accounts of the sources; after Read has returned an error, the
 	// final ones.
 	Accounts() (Accounts, error)
 
-	// Stop ends the input: Read then returns the packets that are still on their way, and then an
-	// error.
+	// Stop ends the input: Read then returns the packets that are still in the rings, and after
+	// those an error.
 	Stop()
 
 	// Close ends the input and releases its resources. It may be called again.
@@ -53,11 +53,11 @@ type Files interface {
 	// AppendHeader appends the pcapng section for packets of all files, which application writes.
 	AppendHeader(b []byte, application string) []byte
 
-	// IsUnlimited reports whether interfaces are written with the snapshot length 0, no limit. That
-	// is so if packets of several files come together: libpcap refuses a file whose interfaces
-	// differ in it, and the lengths of interfaces that are described later are not known when the
-	// first is written. It is also so for a pcap file, which may have packets that are longer than
-	// its header declares, and libpcap refuses those in pcapng.
+	// IsUnlimited reports whether interfaces are written with the snapshot length 0, no limit. It
+	// is true for several files together: libpcap refuses a file whose interfaces have different
+	// snapshot lengths, and the lengths of interfaces that are described later are not known when
+	// the first one is written. It is also true for a pcap file: its packets may be longer than its
+	// header declares, and libpcap refuses such packets in pcapng.
 	IsUnlimited() bool
 }
 
@@ -69,7 +69,7 @@ type SourceList struct {
 	more func(come int) []Source
 }
 
-// NewSourceList returns the list of the sources that a description has by now.
+// NewSourceList returns the list of the sources in a description.
 func NewSourceList(d *Description) *SourceList {
 	l := &SourceList{all: slices.Clone(d.Sources), come: len(d.Sources), more: d.More}
 	for i := range d.Sources {
@@ -78,10 +78,10 @@ func NewSourceList(d *Description) *SourceList {
 	return l
 }
 
-// Look adds the sources that have come since the last call, and returns their indexes in the order
+// Update adds the sources that have come since the last call, and returns their indexes in the order
 // in which they came. A source may take the place of another source that has gone, after the last
 // packet of that. Call it before each use of packets.
-func (l *SourceList) Look() (come []int) {
+func (l *SourceList) Update() (come []int) {
 	if l.more == nil {
 		return nil
 	}
@@ -99,14 +99,14 @@ func (l *SourceList) Look() (come []int) {
 	return come
 }
 
-// All returns the sources by their indexes. Look may change them.
+// All returns the sources by their indexes. Update may change them.
 func (l *SourceList) All() []Source { return l.all }
 
 // Of returns a source.
 func (l *SourceList) Of(source int) *Source { return &l.all[source] }
 
-// SourcesSince returns those of all sources, which are by index, that have come after so many
-// others, in that order, as [Description].More does.
+// SourcesSince returns the sources that have come after the first `come` ones, in the order in which
+// they came, as [Description].More does. all has the sources by index.
 func SourcesSince(all []Source, come int) (later []Source) {
 	for i, src := range all {
 		if max(src.Came, i+1) > come {
@@ -127,8 +127,7 @@ type Backlogged interface {
 	Backlog() (added, written, limit int64)
 }
 
-// A Batch is memory of an output for blocks, and for where each of them ends. Neither grows beyond
-// its capacity.
+// A Batch is memory of an output for blocks and their ends. Neither slice grows beyond its capacity.
 type Batch struct {
 	Blocks []byte
 	Ends   []BlockEnd
@@ -147,10 +146,10 @@ type BlockEnd struct {
 type DirectOutput interface {
 	Output
 
-	// WriteDirect calls take with memory for the blocks that e makes, and take fills it and returns
-	// how many packets it has added. There may be none: the packets that take cannot handle come by
-	// Write. An output that does not write the blocks of an Encoder now does not call take. Run
-	// calls WriteDirect from the goroutine of Write, before it reads.
+	// WriteDirect calls take with memory for the blocks of e. take fills the memory and returns how
+	// many packets it has added; packets that it cannot handle are passed to Write instead. While an
+	// output does not write blocks of an Encoder, it does not call take. Run calls WriteDirect from
+	// the goroutine of Write, before each Read.
 	WriteDirect(take func(e *Encoder, into *Batch) int) error
 }
 
@@ -170,11 +169,11 @@ type Description struct {
 	// neither the command line nor comments of capture files.
 	Anonymized string
 
-	// More returns the sources that have come after so many others. Capture files describe their
-	// sources one by one, and interfaces may come during a session: a source that is not in Sources
-	// is in More when its first packet comes. It may have the index of another that has gone: a
-	// [SourceList] puts them where they belong. Only the goroutine of Begin and Write may call it;
-	// nil = Sources has all.
+	// More returns the sources that have come after the first `come` ones. Capture files describe
+	// their sources one by one, and interfaces may come during a session: More has such a source
+	// when its first packet is written. Its index may be that of a source that has gone: a
+	// [SourceList] keeps the sources by index. Only the goroutine of Begin and Write may call More;
+	// nil = Sources has all sources.
 	More func(come int) []Source
 
 	// OutletName is Session.OutletName; nil = no packet has a To.
@@ -187,12 +186,12 @@ type Description struct {
 	// Accounts returns the accounts so far, as Session.Accounts does; nil = not known.
 	Accounts func() (Accounts, error)
 
-	// Settled returns the stamp up to which all packets were handed over; nil = always up to now.
-	// Any goroutine may call it.
+	// Settled returns the stamp up to which all packets were written to the outputs; nil = it is
+	// always the present. Any goroutine may call it.
 	Settled func() time.Time
 
-	// Stopped is closed when the reading of complete capture files is stopped. Until then an output
-	// may wait in Write, because packets that wait in a file are not lost; nil = they are.
+	// Stopped is closed when the reading of complete capture files is stopped. Until then Write may
+	// wait, because packets that wait in a file are not lost; nil = waiting packets get lost.
 	Stopped <-chan struct{}
 
 	Files Files // the capture files that the input reads; nil = packets are captured live
@@ -216,7 +215,7 @@ func (d *Description) CauseNames(source uint16, f *Facts) (reason, location stri
 	return d.ReasonName(source, f), location
 }
 
-// innermost returns the input or output that others wrap. A wrapper returns the wrapped one by
+// innermost returns the input or output inside all wrappers. A wrapper returns the wrapped one by
 // Unwrap.
 func innermost[T any](put T) T {
 	for {

@@ -8,7 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture/internal/probe"
 )
 
-// slotsPerHook is how many sources a hook can have where interfaces come and go; 0 = they do not.
+// slotsPerHook is how many sources a hook can have if sources come and go; 0 = they do not.
 func (o *Options) slotsPerHook() int {
 	switch {
 	case !o.sourcesChange():

@@ -12,16 +12,17 @@ func writePlain(r *probe.Reader, e *Encoder, into *Batch) (n int) {
 	r.Laps.Lap(probe.Writing)
 	ledger := r.Ledger
 	blocks, ends := into.Blocks, into.Ends
-	for taken := -1; taken != n; {
+	for before := -1; before != n; { // until a run ends without a packet
 		run, ok := r.Rings.Run()
 		if !ok {
 			break
 		}
-		taken = n
+		before = n
 		for rec := run.Next(); rec != nil; rec = run.Next() {
 			data := rec.Data()
 			source, ok := r.SourceOf(int(rec.Source))
-			if !ok || r.Added > e.sources.come || cap(blocks)-len(blocks) < len(data)+MaxOverhead || len(ends) == cap(ends) || ledger.IsFull() {
+			isFull := cap(blocks)-len(blocks) < len(data)+MaxOverhead || len(ends) == cap(ends)
+			if !ok || r.Added > e.sources.come || isFull || ledger.IsFull() {
 				break
 			}
 			ledger.Take(source, len(data))
@@ -41,7 +42,7 @@ func writePlain(r *probe.Reader, e *Encoder, into *Batch) (n int) {
 	return n
 }
 
-// A directInput can encode packets directly from its rings. Sessions can.
+// A directInput can encode packets directly from its rings, as a Session does.
 type directInput interface {
 	writePlain(e *Encoder, into *Batch) int
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/xdpcap/xdpcap/capture/internal/ring"
 )
 
-// A regulated input watches how its outputs keep up, from when they have begun until end returns.
+// A regulated input adapts to how its outputs keep up, after they have begun and until end returns.
 type regulated interface {
 	regulate(outputs []Output) (end func())
 }
 
-// Run writes the input's packets to the outputs until ctx is done, Stop is called, the input ends
-// by itself or an output fails. Run then stops the input, takes the packets that are still on their
-// way, ends every output, closes the input and returns.
+// Run writes the input's packets to the outputs until ctx is done, Stop is called, the input ends or
+// an output fails. Run then stops the input, reads the remaining packets, ends every output, closes
+// the input and returns.
 //
 // It returns the accounts of the outputs, in their order. Packets that the input captured and an
 // output did not take are lost in that output's accounts. The error is nil if the end was
@@ -26,12 +26,12 @@ type regulated interface {
 func Run(ctx context.Context, from Input, outputs ...Output) ([]Accounts, error) {
 	defer context.AfterFunc(ctx, from.Stop)()
 	description := from.Description()
-	unregulate := func() {}
+	endRegulation := func() {}
 	begun, failed := begin(description, outputs)
 	packets := make([]Packet, ring.GroupSize)
 	if failed == nil {
 		if r, ok := innermost(from).(regulated); ok {
-			unregulate = r.regulate(outputs)
+			endRegulation = r.regulate(outputs)
 		}
 		failed = write(from, outputs, packets)
 	}
@@ -40,7 +40,7 @@ func Run(ctx context.Context, from Input, outputs ...Output) ([]Accounts, error)
 		failed = nil
 	}
 	from.Stop()
-	unregulate()
+	endRegulation()
 	var ended error
 	for ended == nil {
 		_, ended = from.Read(packets, nil)
@@ -77,12 +77,12 @@ func begin(d Description, outputs []Output) (tried int, err error) {
 // write moves packets to the outputs until the input ends, and returns the error of an output.
 // packets is memory for the packets that are moved at a time.
 func write(from Input, outputs []Output, packets []Packet) (err error) {
-	forgetting := newForgetting(from, outputs)
+	sources := newForgetting(from, outputs)
 	idle := func() {
 		if err != nil {
 			return
 		}
-		forgetting.look()
+		sources.update()
 		if err = flush(outputs); err != nil {
 			from.Stop()
 		}
@@ -109,6 +109,7 @@ func write(from Input, outputs []Output, packets []Packet) (err error) {
 	}
 }
 
+// flush flushes all outputs, even after an error.
 func flush(outputs []Output) error {
 	var errs []error
 	for _, out := range outputs {
@@ -129,8 +130,8 @@ type Forgetter interface {
 	Forget(source int) bool
 }
 
-// maxRetries is for how many sources Forget is called again at a time: those that have waited
-// longest, because outputs take packets in order.
+// maxRetries is for how many sources Forget is called again at a time: for those that have waited
+// longest, because outputs write packets in order.
 const maxRetries = 256
 
 // A forgetting makes outputs forget the sources of a session whose interfaces have gone.
@@ -139,10 +140,10 @@ type forgetting struct {
 	forgotten func(source int)
 	outputs   []Forgetter
 	byAll     bool            // all outputs are Forgetters
-	waits     []pendingForget // in the order in which the sources went
+	pending   []pendingForget // in the order in which the sources went
 }
 
-// A pendingForget is that of a source which some outputs have not forgotten yet.
+// A pendingForget is a source that has gone, with the outputs that have not forgotten it yet.
 type pendingForget struct {
 	source  int
 	outputs []Forgetter
@@ -163,28 +164,28 @@ func newForgetting(from Input, outputs []Output) *forgetting {
 	return f
 }
 
-// look calls the outputs' Forget for the sources that have gone.
-func (f *forgetting) look() {
+// update calls the outputs' Forget for the sources that have gone.
+func (f *forgetting) update() {
 	if f.roster == nil {
 		return
 	}
-	again, n := f.waits[:min(len(f.waits), maxRetries)], 0
+	again, n := f.pending[:min(len(f.pending), maxRetries)], 0
 	for _, p := range again {
-		if !f.part(&p) {
-			f.waits[n] = p
+		if !f.forget(&p) {
+			f.pending[n] = p
 			n++
 		}
 	}
-	f.waits = slices.Delete(f.waits, n, len(again))
+	f.pending = slices.Delete(f.pending, n, len(again))
 	for _, source := range f.roster.TakeDeparted() {
-		if p := (pendingForget{source, f.outputs}); !f.part(&p) {
-			f.waits = append(f.waits, p)
+		if p := (pendingForget{source, f.outputs}); !f.forget(&p) {
+			f.pending = append(f.pending, p)
 		}
 	}
 }
 
-// part returns whether all outputs have forgotten a source that has gone.
-func (f *forgetting) part(p *pendingForget) bool {
+// forget calls the outputs' Forget for a source, and returns whether all outputs have forgotten it.
+func (f *forgetting) forget(p *pendingForget) bool {
 	for len(p.outputs) > 0 && p.outputs[0].Forget(p.source) {
 		p.outputs = p.outputs[1:]
 	}

@@ -45,20 +45,20 @@ type Session struct {
 
 	promiscuous probe.Promiscuous
 
-	noticing sync.Mutex // held while the Notice that Open was given runs
+	noticing sync.Mutex // held while the caller's Notice runs
 
 	mu     sync.Mutex
 	causes []error // causes of the session's end, and errors of detaching
 }
 
-// openTries is how often Open chooses the size of the rings.
+// openTries is how many times Open chooses the size of the rings.
 const openTries = 3
 
 // Open attaches to the interfaces and starts capturing. After an error it is attached to none.
 func Open(o Options) (s *Session, err error) {
 	for range openTries {
 		s, err = openOnce(o)
-		// Others of this user may have locked memory after the default size was found to fit.
+		// Another process of this user may have locked memory after the default size was chosen.
 		if o.Buffer != 0 || !errors.Is(err, ErrLockedMemory) {
 			break
 		}
@@ -106,7 +106,7 @@ func open(o Options, hooks []probe.Hook, newRings func(ring.Options) *ring.Set) 
 }
 
 func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
-	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same
+	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same types
 	s.roster = probe.NewRoster(s.hooks.All, s.options.slotsPerHook(), s.options.PodOf)
 	if s.sampler, err = probe.New(s.options.probe(), s.roster, newRings(s.options.rings())); err != nil {
 		return err
@@ -134,8 +134,9 @@ func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 			return err
 		}
 	}
-	if on := s.options.Promiscuous == PromiscuousOn; on || s.options.Promiscuous == PromiscuousAuto && s.options.Sink {
-		if s.promiscuous, err = probe.SetPromiscuous(s.roster.Sources(), on, s.notice); err != nil {
+	isOn, isAuto := s.options.Promiscuous == PromiscuousOn, s.options.Promiscuous == PromiscuousAuto
+	if isOn || isAuto && s.options.Sink {
+		if s.promiscuous, err = probe.SetPromiscuous(s.roster.Sources(), isOn, s.notice); err != nil {
 			return err
 		}
 	}
@@ -187,7 +188,8 @@ func (s *Session) openReader() (err error) {
 	if r.Clock, err = machine.NewStamper(); err != nil {
 		return err
 	}
-	if s.options.sourcesChange() && (slices.Contains(s.options.Hooks, Exit) || s.sampler.Options.AwaitsExits()) || s.roster.Has(func(src *Source) bool { return src.Hook == Exit || src.HasExitFacts || src.Hook == StackDrop }) {
+	mayHaveOutlets := s.options.sourcesChange() && (slices.Contains(s.options.Hooks, Exit) || s.sampler.Options.AwaitsExits())
+	if mayHaveOutlets || s.roster.Has(func(src *Source) bool { return src.Hook == Exit || src.HasExitFacts || src.Hook == StackDrop }) {
 		if err := r.OpenOutlets(); err != nil {
 			return err
 		}
@@ -202,8 +204,8 @@ func (s *Session) openReader() (err error) {
 
 // Sources returns the session's sources: the interfaces in the order of Options.Interfaces, each
 // with its hooks. With Patterns or GiveWay they are in the order in which they came, each after
-// those below it, until [Forgetter] outputs have forgotten more than 256 that have gone: then a
-// source that comes has the place of the first of these. Any goroutine may call it.
+// those below it. Once [Forgetter] outputs have forgotten more than 256 sources that have gone, a
+// source that comes replaces the first of these. Any goroutine may call it.
 func (s *Session) Sources() []Source { return s.roster.Sources() }
 
 // Gone returns the indexes of the sources whose interfaces have gone and whose accounts are final.
@@ -276,12 +278,12 @@ func (s *Session) Stop() {
 	})
 }
 
-// SetFilter replaces the filter of a session with Options.FilterChanges, as one written there; "" =
-// every packet. Each packet meets one of both filters. From then on packets are those of new
-// sources with Source.Filter, and the sources with the former filter go: see Gone. If the filter
-// cannot be compiled or loaded, the former one stays, everywhere; if an interface has gone
-// meanwhile, the error has that, and the filter is replaced at the others. The error is
-// os.ErrClosed after the session's end. Any goroutine may call it, from Open until Close.
+// SetFilter replaces the filter of a session with Options.FilterChanges; "" = every packet. Each
+// packet is decided by one of both filters. From then on packets are those of new sources with
+// Source.Filter, and the sources with the former filter go: see Gone. If the filter cannot be
+// compiled or loaded, the former one stays at all interfaces. If an interface has gone meanwhile,
+// that is the error, and the filter is replaced at the others. The error is os.ErrClosed after the
+// session's end. Any goroutine may call it, from Open until Close.
 func (s *Session) SetFilter(expression string) error {
 	if !s.options.FilterChanges {
 		return errors.New("replace the filter: Options.FilterChanges is not set")
@@ -300,8 +302,8 @@ func (s *Session) Accounts() (Accounts, error) {
 	return all, err
 }
 
-// RingUse returns the largest share of the memory of a CPU's ring that packets took since the last
-// call: near 1, the ring is about to lose packets.
+// RingUse returns the largest share of a CPU's ring that was in use since the last call, from 0 to 1:
+// near 1, the ring is about to lose packets.
 func (s *Session) RingUse() float64 { return s.sampler.Rings.Used() }
 
 // Close detaches and releases everything, and may be called again. Packets that are still in the

@@ -63,7 +63,7 @@ func stampedSession(t *testing.T, o Options, apart time.Duration, stamps []time.
 		own = &probe.CardStamps{Kind: o.Stamp}
 	}
 	n := uint64(len(stamps))
-	h := &stampedHook{&stillHook{source: Source{Name: "eth9", Asked: []string{"timestamp"}}, account: kernel.SamplerAccount{Seen: n, Sampled: n}}, own}
+	h := &stampedHook{&stillHook{source: Source{Name: "eth9", CardMetadata: []string{"timestamp"}}, account: kernel.SamplerAccount{Seen: n, Sampled: n}}, own}
 	return openStill(t, o, ring.NewLists(list).New, h), first
 }
 

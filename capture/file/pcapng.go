@@ -31,7 +31,7 @@ func (e pcapngEncoder) finish(c *chunk) { e.describeAdded(c) }
 
 // describeAdded describes the sources that were added since the last call.
 func (e pcapngEncoder) describeAdded(c *chunk) {
-	for _, source := range e.Coming() {
+	for _, source := range e.AddSources() {
 		c.blocks = e.Describe(c.blocks, e.Source(source))
 		c.noteInterface(source)
 	}

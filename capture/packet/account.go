@@ -12,11 +12,11 @@ import "fmt"
 type Account struct {
 	Seen        uint64 `json:"seen"`                // packets that reached the sampling program
 	FilteredOut uint64 `json:"filtered_out"`        // the filter did not match
-	Undecided   uint64 `json:"undecided,omitempty"` // of FilteredOut: see Options.Fragments and Options.Verdicts
+	Undecided   uint64 `json:"undecided,omitempty"` // part of FilteredOut: see Options.Fragments and Options.Verdicts
 	NotSampled  uint64 `json:"not_sampled"`         // skipped by a sampling option, or after Options.Count
-	NotRecorded uint64 `json:"not_recorded"`        // of NotSampled: a Recorder did not write them
+	NotRecorded uint64 `json:"not_recorded"`        // part of NotSampled: a Recorder did not write them
 	Lost        uint64 `json:"lost"`                // no room in the ring, or not taken by an output
-	NotTaken    uint64 `json:"not_taken"`           // of Lost: an output did not take them
+	NotTaken    uint64 `json:"not_taken"`           // part of Lost: an output did not take them
 	Invalid     uint64 `json:"invalid"`             // records that failed the check of cookie and length
 	Captured    uint64 `json:"captured"`            // handed over
 	Bytes       uint64 `json:"bytes"`               // len(Packet.Data) of the captured packets
@@ -30,8 +30,8 @@ type Account struct {
 	Missed uint64 `json:"-"`
 
 	// PassedBy is a lower bound for the packets that the interface has counted and that did not
-	// pass the source's hook, such as packets that tc redirects past XDP. They are in no other
-	// number.
+	// pass the source's hook, such as packets that tc redirects past XDP. No other number includes
+	// them.
 	PassedBy uint64 `json:"passed_by,omitempty"`
 
 	// Unexplained is Seen minus the sum of the other numbers, and may be negative. It is 0 until
@@ -46,8 +46,8 @@ func (a Account) Dropped() uint64 { return a.Lost - a.NotTaken }
 // Matched is how many packets the filter accepted.
 func (a Account) Matched() uint64 { return a.Seen - min(a.Seen, a.FilteredOut) }
 
-// Pending is how many packets are on their way, in a ring or to an output. Of all numbers only Seen
-// counts them. Once the session has ended, no packet is on its way, and Pending is 0.
+// Pending is how many packets are on their way, in a ring or to an output. Only Seen counts them. Once
+// the session has ended, Pending is 0.
 func (a Account) Pending() uint64 {
 	if a.Unexplained != 0 {
 		return 0
@@ -55,7 +55,7 @@ func (a Account) Pending() uint64 {
 	return a.Seen - min(a.Seen, a.Explained())
 }
 
-// Equation is the account in words, as files show it, and a capture at SIGUSR1 and at its end.
+// Equation is the account as a line of text, for files, and for a capture at SIGUSR1 and at its end.
 func (a Account) Equation() string {
 	text := fmt.Sprintf("%d seen = %d filtered out + %d not sampled + %d lost + %d invalid + %d captured",
 		a.Seen, a.FilteredOut, a.NotSampled, a.Lost, a.Invalid, a.Captured)
@@ -73,7 +73,7 @@ func (a Account) Equation() string {
 // String is the Equation.
 func (a Account) String() string { return a.Equation() }
 
-// Explained is how many packets are in the numbers other than Seen.
+// Explained is the sum of the numbers other than Seen.
 func (a Account) Explained() uint64 {
 	return a.FilteredOut + a.NotSampled + a.Lost + a.Invalid + a.Captured
 }
@@ -110,7 +110,7 @@ func (a Account) Minus(b Account) Account {
 // Accounts has one Account for each source, in the order of Session.Sources.
 type Accounts []Account
 
-// Of returns the account of a source. It is empty if no packet has come from it yet.
+// Of returns the account of a source; zero if there is none yet.
 func (as Accounts) Of(source int) (a Account) {
 	if source < len(as) {
 		a = as[source]
@@ -118,7 +118,7 @@ func (as Accounts) Of(source int) (a Account) {
 	return a
 }
 
-// At returns the account of a source for the caller to change. It adds the accounts up to it.
+// At returns the account of a source for the caller to change. It adds missing accounts up to that one.
 func (as *Accounts) At(source int) *Account {
 	for len(*as) <= source {
 		*as = append(*as, Account{})
@@ -142,7 +142,7 @@ func (as Accounts) Total() (sum Account) {
 }
 
 // Delivered returns the accounts of an output that took only some of the packets that the session
-// captured. The others are counted as lost. Only Captured and Bytes of taken are used.
+// captured, and counts the others as lost. The output took Captured and Bytes of taken.
 func (as Accounts) Delivered(taken Accounts) Accounts {
 	own := make(Accounts, len(as))
 	for i, a := range as {

@@ -25,15 +25,13 @@ type hookKind struct {
 	hasVerdict bool // its packets have a verdict
 	hasQueue   bool // the interface's queue of a packet is known
 	traces     bool // it traces a running program, Source.Target
-	// inFragments: packets may be in fragments, which a program cannot copy by itself.
+	// inFragments: packets may be in several buffers, and the program can read only the first.
 	inFragments bool
-	// anyWay: the packets were received, or were to be sent, and that is not known.
-	anyWay bool
-	// loses: its packets get lost there.
-	loses bool
+	anyWay      bool // it is not known whether a packet was received, or was to be sent
+	loses       bool // its packets get lost there
 	// suffix ends the label of a source, so that a file shows the interface's hook; "" = none.
 	suffix string
-	// sentence describes what samples the source's packets, for a comment in a file.
+	// sentence describes how the source's packets are sampled, for a comment in a file.
 	sentence func(*Source) string
 }
 
@@ -97,8 +95,7 @@ func (h Hook) String() string {
 	return hookKinds[h].name
 }
 
-// Traces reports whether the hook traces somebody else's program, as Entry and Exit do. That
-// program is the source's Target.
+// Traces reports whether the hook traces another program, the source's Target, as Entry and Exit do.
 func (h Hook) Traces() bool { return h.kind().traces }
 
 // Loses reports whether the packets of the hook get lost there, as those of StackDrop and
@@ -126,5 +123,5 @@ func attached(s *Source) string {
 	return fmt.Sprintf("program %s at the %s of the interface, by %s", s.Sampler, s.Hook, s.Attached)
 }
 
-// Sentence describes what samples the source's packets, for a comment in a file.
+// Sentence describes how the source's packets are sampled, for a comment in a file.
 func (s *Source) Sentence() string { return s.Hook.kind().sentence(s) }

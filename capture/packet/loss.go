@@ -26,24 +26,24 @@ type Loss struct {
 	Lost    uint64        // packets
 	Wanted  uint64        // packets to be captured, including the lost ones
 	Elapsed time.Duration // the time in which these came, by CLOCK_MONOTONIC
-	Rate    float64       // Wanted in packets per second: of the part before or after the loss was noticed, the higher one
+	Rate    float64       // of Wanted, in packets per second: the higher one of the rates before and after the loss was noticed
 	Size    int           // mean len(Packet.Data) of the packets captured so far; 0 = none
 	Buffer  int           // bytes of each CPU's ring
 	Cause   LossCause
 
 	// Idle, at SmallRings, is the share of time in which the reader waits. Room, at SlowReader and
-	// SlowOutput, is the share of packets that find room in the rings. Both are from 0 to 1,
-	// measured over the last half second.
+	// SlowOutput, is the share of packets that find room in the rings. Both are from 0 to 1, of the
+	// last half second.
 	Idle, Room float64
 
-	// Enough is an Options.Buffer that helps, in bytes. At Burst it would have held the lost
-	// packets, too, if they had the mean size. At SmallRings it holds all packets of EnoughTime at
+	// Enough is an Options.Buffer that helps, in bytes: at Burst, one that would have held the lost
+	// packets, too, at their mean size; at SmallRings, one that holds the packets of EnoughTime at
 	// this rate. 0 if the size is not known or there is not enough memory.
 	Enough int
 }
 
-// EnoughTime is how long a ring of [Loss].Enough bytes holds out at SmallRings. A reader that has
-// work rarely waits longer for a CPU.
+// EnoughTime is how long a ring of [Loss].Enough bytes has room without a reader, at SmallRings. A
+// reader rarely waits longer for a CPU.
 const EnoughTime = 20 * time.Millisecond
 
 func (l *Loss) Error() string {

@@ -11,9 +11,8 @@ import (
 	"github.com/gopacket/gopacket"
 )
 
-// A Packet is one packet as a source saw it: its bytes and its Facts, which are its fields, too. Of
-// p, p.WireLen is the length on the wire, len(p.Data) how much of it is kept, and p.Stamp() the
-// time.
+// A Packet is a packet at a source: its bytes, and its Facts as embedded fields. p.WireLen is the
+// length on the wire, len(p.Data) how many bytes of it are kept, and p.Stamp() the time.
 //
 // Both are read-only memory that the kernel shares. They are valid until [Output.Write] returns, or
 // until the next iteration of a loop over [Session.Packets].
@@ -26,7 +25,7 @@ type Packet struct {
 }
 
 // Facts are the data about a packet besides its bytes. Their memory layout is that of struct facts
-// in bpf/include/record.h, without its first and last fields: the sampling program writes them.
+// in bpf/include/record.h, which the sampling program writes, without its first and last fields.
 //
 // The ID has the number of the CPU in the upper 12 bits, then 12 bits for the hook's index among
 // the session's interfaces and programs, and in the lower 40 bits a running number of the packets
@@ -39,24 +38,24 @@ type Facts struct {
 	Dropped uint64  // packets lost since the previous one of the same source and CPU
 
 	// CardTime is the card's stamp if Options.Stamp requests one, in ns since the Unix epoch or,
-	// with AdapterUnsyncedStamp, in ns of the card's own clock. 0 = the card gave none. Packets are
+	// with AdapterUnsyncedStamp, in ns of the card's own clock; 0 = there is none. Packets are
 	// in the order of Time, so CardTime may be less than that of an earlier packet.
 	CardTime int64
 
-	// ClockSetBack is by how much the wall clock was set back since the previous packet; mostly 0.
-	// Only then can Time be less than that of an earlier packet.
+	// ClockSetBack is by how much the wall clock was set back since the previous packet, mostly 0.
+	// Time is less than that of the previous packet only if it is not 0.
 	ClockSetBack time.Duration
 
 	// Location and Reason, at StackDrop, are where and why the kernel threw the packet away;
 	// [Session.LocationName] and [Session.ReasonName] return their names. At Exit, Reason is the
 	// program's reason for a drop, if it gives one: see Options.ReasonMap. At FailedRedirect,
-	// Reason is the number of an error, and Location is in the function that has returned it. 0
-	// elsewhere.
+	// Reason is the number of an error, and Location is in the function that has returned it. They
+	// are 0 at other hooks.
 	Location Location
 
-	// Weight is how many packets this one represents: it was chosen at random as one of this many,
+	// Weight is how many packets this one represents: it was drawn at random as one of this many,
 	// by Sample, SampleVerdicts or Adaptive. 0 = not known, because First or MaxRate also skip
-	// packets. Packets that SampleFlows skips are not counted in it.
+	// packets. Packets that SampleFlows skips do not count.
 	Weight uint32
 
 	Queue uint32 // the interface's receive queue, see Source.HasQueue
@@ -83,8 +82,8 @@ type Facts struct {
 	Reason Reason // see Location
 }
 
-// Device, at StackDrop of all interfaces together, returns the interface that has lost the packet,
-// or if the kernel has forgotten that, the one that it came in on: To has it. 0 = not known.
+// Device, at StackDrop of all interfaces together, returns the interface that has lost the packet, or
+// the one that received it if the former is not known. To has the same value. 0 = neither is known.
 func (f *Facts) Device() Outlet {
 	if f.Location == 0 || f.Verdict == Tx || f.Verdict == Redirect {
 		return 0
@@ -92,13 +91,13 @@ func (f *Facts) Device() Outlet {
 	return f.To
 }
 
-// A Reason is why a packet was thrown away: by the kernel, a number of its enum skb_drop_reason,
-// which differs between kernels, and by a traced program, a number of that program's own.
-// [Session.ReasonName] returns its name.
+// A Reason is why a packet was thrown away. If the kernel did, it is a number of enum
+// skb_drop_reason, which differs between kernels; if a traced program did, a number that the program
+// defines. [Session.ReasonName] returns its name.
 type Reason uint32
 
-// A Location is where the kernel has thrown a packet away: an address within the function.
-// [Session.LocationName] returns the function's name. 0 = the kernel has not thrown it away.
+// A Location is where the kernel has thrown a packet away: an address within a function, of which
+// [Session.LocationName] returns the name. 0 = the kernel has not thrown it away.
 type Location uint64
 
 // MaxRunTime is the longest Facts.RunTime. A packet for which the program ran longer has it, too.
@@ -134,7 +133,7 @@ const (
 
 var hashKindNames = [...]string{"", "software", "card", "toeplitz"}
 
-// String names who computed the hash; "" if there is none.
+// String returns "software", "card" or "toeplitz"; "" if there is no hash.
 func (k HashKind) String() string {
 	if int(k) >= len(hashKindNames) {
 		return fmt.Sprintf("hash kind %d", uint32(k))
@@ -142,8 +141,8 @@ func (k HashKind) String() string {
 	return hashKindNames[k]
 }
 
-// An Outlet is the interface through which an XDP program sends a packet, by Tx or Redirect. The
-// zero value means that it is not known, or that the packet goes to no interface or to several.
+// An Outlet is the interface through which an XDP program sends a packet, by Tx or Redirect. 0 = it is
+// not known, or the packet goes to no interface or to several.
 type Outlet uint32
 
 // Index is the interface's index in its network namespace; 0 = not known.

@@ -12,21 +12,23 @@ import (
 type Source struct {
 	Name    string // of the interface, or the hook map's path
 	Hook    Hook
-	Mode    Mode     // at XDP: where the kernel runs the sampling program
-	Sampler Program  // the program that samples
-	Asked   []string // the metadata that it requests from the card: timestamp, hash, vlan_tag; nil = none
-	Target  Program  // at Entry and Exit: the traced program; or PROGRAM/FUNCTION, see TracesFunction
+	Mode    Mode    // at XDP: where the kernel runs the sampling program
+	Sampler Program // the program that samples
 
+	// CardMetadata are the kinds of metadata that the sampling program requests from the card:
+	// timestamp, hash, vlan_tag; nil = none.
+	CardMetadata []string
+
+	Target   Program     // at Entry and Exit: the traced program; or PROGRAM/FUNCTION, see TracesFunction
 	TargetAt TargetPlace // where the target runs
 
-	// ReasonText, at Exit or with HasExitFacts, returns the name of a number that the target gives
-	// as Facts.Reason, by its own types; nil = its reasons are not read.
+	// ReasonText, at Exit or with HasExitFacts, returns the name of a Facts.Reason of the target,
+	// by the target's own types; nil = its reasons are not read.
 	ReasonText func(Reason) string
 
-	// AwaitsExit, at Entry: packets are chosen by what is known only at the program's exit, and
-	// those whose exit was not seen are Undecided. HasExitFacts means that no packets at the exit
-	// are recorded, so that those at the entry have the verdict, the run time, the outlet and the
-	// reason.
+	// AwaitsExit, at Entry, means that packets are chosen by facts of the program's exit, such as
+	// the verdict; packets whose exit was not seen are Undecided. HasExitFacts means that only
+	// entries are recorded, and that they have these facts: verdict, run time, outlet and reason.
 	AwaitsExit, HasExitFacts bool
 
 	// Attached is, at Ingress and Egress, how the sampling program is attached: "tcx", or "clsact"
@@ -35,13 +37,13 @@ type Source struct {
 	Attached string
 	NetAdmin bool
 
-	// Arrival counts the interfaces that Options.Patterns have found so far, and those whose hook
-	// Options.GiveWay has changed. Sources of one interface with different Arrivals were there one
-	// after the other. 0 = without these options.
+	// Arrival numbers the interfaces that Options.Patterns have found, and those whose hook
+	// Options.GiveWay has changed, from 1. Sources of one interface with different Arrivals existed
+	// one after the other. 0 = neither option is set.
 	Arrival uint32
 
-	// Place is the index in Session.Sources, and Came is how many sources had come with it. Both
-	// are 0 if the position in a list is the index.
+	// Place is the index in Session.Sources, and Came numbers the sources in the order in which
+	// they came, from 1. Both are 0 if the position in a list is the index.
 	Place, Came int
 
 	// The properties of the interface, which are all zero for a hook map.
@@ -52,28 +54,28 @@ type Source struct {
 	Speed  uint64           // bit/s; 0 = unknown
 	Pod    Pod              // by Options.PodOf, or from the capture file; the zero Pod = none
 
-	// The properties of an interface in a capture file. Its Index counts the distinct interface
+	// The properties of an interface in a capture file. Its Index numbers the distinct interface
 	// names in the files that are read, from 1.
 	File     string     // the file's name; "" = the source is live
 	SnapLen  uint32     // bytes kept of each packet; 0 = no limit. A live source has it in Options
 	Netmask  net.IPMask // of IPv4; nil = it is not in the file
 	Position int        // among the interfaces of its section, from 0
-	Filter   string     // the expression that chose its packets; "" = the file does not say
-	link     uint16     // LinkType, with 0 and Ethernet exchanged
+	Filter   string     // the expression that chose its packets; "" = it is not known
+	link     uint16     // LinkType ^ ethernet, so that the zero value is Ethernet
 }
 
 // HasVerdict reports whether the source's packets have a verdict.
 func (s *Source) HasVerdict() bool { return s.Hook.kind().hasVerdict || s.HasExitFacts }
 
-// TracesFunction reports whether not a whole program is traced, but one of its functions, which
+// TracesFunction reports whether a function of a program is traced instead of the whole program. It
 // need not run for each packet.
 func (s *Source) TracesFunction() bool { return strings.Contains(s.Target.Name, "/") }
 
-// HasDirection reports whether it is known that all of the source's packets were received, or sent.
+// HasDirection reports whether Direction holds for all of the source's packets.
 func (s *Source) HasDirection() bool { return !s.Hook.kind().anyWay && s.TargetAt != AtTC }
 
-// InFragments reports whether packets in fragments may come through perf's rings also where the
-// transport is TransportRing.
+// InFragments reports whether the source may have packets in several buffers. With TransportRing these
+// come through perf's rings.
 func (s *Source) InFragments() bool { return s.Hook.kind().inFragments }
 
 // Direction is In or Out: whether the source's packets were received or sent; see HasDirection.

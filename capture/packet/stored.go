@@ -11,7 +11,7 @@ import (
 type Stored struct {
 	HasVerdict, HasQueue, HasID bool // Facts has them from the file
 
-	NoTime bool // the file has no time for the packet, and that in Facts is the previous packet's
+	NoTime bool // the file has no time for the packet: Facts.Time is the previous packet's
 
 	// Flags are the packet's flags as epb_flags of pcapng has them: in the two lowest bits the
 	// direction, 1 = received, 2 = sent, 0 = not known. 0 = the file has none.
@@ -21,8 +21,8 @@ type Stored struct {
 	Block StoredBlock
 }
 
-// A StoredBlock is the block of a packet in a capture file. Its type is the Input's own, by which
-// an output for the blocks of this Input finds its data.
+// A StoredBlock is the block of a packet in a capture file. The Input defines its type; an output for
+// blocks of this Input recognizes them by it.
 type StoredBlock interface {
 	// Comments returns the comments of the packet; nil = it has none.
 	Comments() []string
@@ -67,9 +67,9 @@ const ethernet = 1 // LINKTYPE_ETHERNET
 // IsEthernet reports whether the source's packets are Ethernet frames.
 func (s *Source) IsEthernet() bool { return s.link == 0 }
 
-// VerdictOf returns the verdict that an XDP program has given to one of the source's packets, if
-// there is one. For a live packet HasVerdict decides that; for one from a capture file, the file's
-// packet block. [Source.ReturnOf] also returns what other programs have returned.
+// VerdictOf returns the verdict of an XDP program about one of the source's packets, if there is one:
+// a live packet has one if HasVerdict, a packet from a capture file if its block has one.
+// [Source.ReturnOf] also returns the values of other programs.
 func (s *Source) VerdictOf(p *Packet) (v Verdict, known bool) {
 	v, kind, known := s.ReturnOf(p)
 	return v, known && kind == XDPVerdict
@@ -130,8 +130,8 @@ const (
 	partEnd = ", "
 )
 
-// Description is the if_description of pcapng: the interface's alias, its pod and, for sent
-// packets, the hook. Sources of capture files have a pod at most. [ParsePod] is the reverse.
+// Description is the if_description of pcapng: the interface's alias, its pod and, for sent packets,
+// the hook. Sources of capture files have only a pod. [ParsePod] is the reverse for pods.
 func (s *Source) Description() string {
 	var parts []string
 	if s.Alias != "" {

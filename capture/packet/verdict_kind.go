@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A VerdictKind is what a Facts.Verdict means: enum verdict_kind of bpf/include/record.h.
+// A VerdictKind is the meaning of a Facts.Verdict: enum verdict_kind of bpf/include/record.h.
 type VerdictKind uint16
 
 const (
@@ -21,7 +21,7 @@ var tcVerdicts = [...]string{"unspec", "ok", "reclassify", "shot", "pipe", "stol
 
 const tcShot Verdict = 2
 
-// tcAliases are other names of verdicts at tc: those of tcx, and those that iproute2 prints.
+// tcAliases are other names of verdicts at tc, as tcx has them and iproute2 prints them.
 var tcAliases = map[string]string{"next": "unspec", "continue": "unspec", "pass": "ok", "drop": "shot"}
 
 // TCVerdictNames are the names of the kernel's verdicts at tc: those of TC_ACT_OK and the like, in
@@ -39,7 +39,7 @@ func (k VerdictKind) NameOf(v Verdict) string {
 	return strconv.Itoa(int(int32(v)))
 }
 
-// Discards reports whether the kernel throws a packet away that a program has returned with this
+// Discards reports whether the kernel throws a packet away for which a program has returned this
 // verdict.
 func (k VerdictKind) Discards(v Verdict) bool {
 	switch k {
@@ -68,8 +68,8 @@ func ParseTCVerdict(s string) (Verdict, error) {
 	return Verdict(n), nil
 }
 
-// ReturnOf returns what the program or function of one of the source's packets has returned for it,
-// and what that means, if it is known.
+// ReturnOf returns the value that a program or function has returned for one of the source's packets,
+// and the kind of the value, if it is known.
 func (s *Source) ReturnOf(p *Packet) (v Verdict, kind VerdictKind, known bool) {
 	if p.Stored != nil {
 		return p.Verdict, p.VerdictKind, p.Stored.HasVerdict

@@ -160,7 +160,7 @@ func (r *Recorder) Forget(source int) bool {
 // Write stores packets in memory, and drops the oldest packets to make room. It allocates no
 // memory.
 func (r *Recorder) Write(packets []capture.Packet) error {
-	if len(r.list.Look()) > 0 {
+	if len(r.list.Update()) > 0 {
 		r.updateSources()
 	}
 	for i := range packets {

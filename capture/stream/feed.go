@@ -137,9 +137,9 @@ func (f *feed) encode(packets []capture.Packet) (n int) {
 // describe adds the sources that were found in capture files, or were added to a live capture,
 // since the last call.
 func (f *feed) describe() error {
-	found, of := f.enc.Coming(), f.enc.Source
+	found, of := f.enc.AddSources(), f.enc.Source
 	if !f.description.IsLive() {
-		found, of = f.sources.Look(), f.sources.Of
+		found, of = f.sources.Update(), f.sources.Of
 	}
 	for _, source := range found {
 		if err := f.check(of(source)); err != nil {

@@ -124,7 +124,7 @@ func withoutAddress(name, instead string) string {
 // Read implements [capture.Input]. The packets are copies in the Input's own memory.
 func (in *Input) Read(packets []capture.Packet, idle func()) (int, error) {
 	n, err := in.Input.Read(packets, idle)
-	in.sources.Look()
+	in.sources.Update()
 	for len(in.packets) < n {
 		in.packets = append(in.packets, packet{})
 	}

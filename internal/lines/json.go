@@ -57,7 +57,7 @@ func NewJSONEncoder(d *capture.Description, more func(line []byte, p *capture.Pa
 
 // AddSources adds new sources. Call it before appending packets.
 func (e *JSONEncoder) AddSources() {
-	for _, source := range e.sources.Look() {
+	for _, source := range e.sources.Update() {
 		e.add(source)
 	}
 }

@@ -81,7 +81,7 @@ func (t *Text) label(s *capture.Source) string {
 
 // AddSources adds new sources. Call it before appending packets.
 func (t *Text) AddSources() {
-	for _, source := range t.sources.Look() {
+	for _, source := range t.sources.Update() {
 		t.add(source)
 	}
 }

@@ -122,7 +122,7 @@ func (in *Input) Read(packets []capture.Packet, idle func()) (n int, err error) 
 		if all, err = in.Input.Read(packets, idle); all == 0 {
 			break
 		}
-		in.sources.Look()
+		in.sources.Update()
 		for len(in.packets) < all {
 			in.packets = append(in.packets, packet{})
 		}

@@ -80,7 +80,7 @@ func replayAll(t *testing.T, o Options, from *bytes.Buffer) (all []left, r *Resu
 	packets := make([]capture.Packet, 32)
 	for {
 		n, err := in.Read(packets, nil)
-		sources.Look()
+		sources.Update()
 		for _, p := range packets[:n] {
 			s := sources.Of(int(p.Source))
 			v, ok := s.VerdictOf(&p)

@@ -31,7 +31,7 @@ func (s *Sample) Begin(d capture.Description) error {
 
 // Write keeps packets. The error is a [capture.ErrEnough] when there is room for no more.
 func (s *Sample) Write(packets []capture.Packet) error {
-	s.sources.Look()
+	s.sources.Update()
 	for i := range packets {
 		p := &packets[i]
 		if why := s.NotRun.counter(p, s.sources.Of(int(p.Source)), s.Direction); why != nil {

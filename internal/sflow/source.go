@@ -44,7 +44,7 @@ type direction struct {
 
 // addSources adds the session's new sources.
 func (a *Agent) addSources() {
-	come := a.list.Look()
+	come := a.list.Update()
 	for _, i := range come {
 		a.add(i)
 	}

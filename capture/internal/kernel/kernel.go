@@ -1,4 +1,4 @@
-// Package kernel is what bpf2go makes of bpf/sampler.c: the compiled programs, and the names, types
+// Package kernel has the output of bpf2go for bpf/sampler.c: the compiled programs, and the names, types
 // and limits that C and Go share.
 package kernel
 

@@ -56,7 +56,7 @@ func (h *XDPHook) Load(k *Sampler, slot, number uint32) (err error) {
 	if err != nil {
 		return err
 	}
-	h.Source.Asked = h.request.names()
+	h.Source.CardMetadata = h.request.names()
 	if err := h.addProgram(p); err != nil || h.stamps == nil {
 		return err
 	}

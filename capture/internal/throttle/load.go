@@ -30,12 +30,13 @@ const (
 	queueLimit = 256 << 20
 )
 
-// A period has what the counters of a session have grown by between two readings.
+// A period has the increase of the counters of a session between two readings.
 type period struct {
 	Counters
 	elapsed time.Duration
 }
 
+// between returns the period between two readings.
 func between(before, now *Counters) *period {
 	p := &period{*now, now.At.Sub(before.At)}
 	p.Pool -= min(p.Pool, before.Pool)
@@ -85,6 +86,7 @@ func (h *history) add(now Counters) {
 	*h = all
 }
 
+// now returns the latest reading.
 func (h history) now() *Counters { return &h[len(h)-1] }
 
 // all returns the period that the history covers.

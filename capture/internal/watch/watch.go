@@ -18,7 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// ErrBlind means that a hook no longer sees packets, although its interface exists.
+// ErrBlind means that a hook no longer gets packets, although its interface exists.
 var ErrBlind = errors.New("the hook no longer sees packets")
 
 // watchInterval is how often a session checks its hooks and the cards' clocks.

@@ -68,10 +68,10 @@ func announceCards(out io.Writer, session *capture.Session) {
 	for _, src := range session.Sources() {
 		switch {
 		case src.Hook != capture.XDP:
-		case src.Asked == nil:
+		case src.CardMetadata == nil:
 			frame.Say(out, "%s: the card is asked for nothing: xdpcap probe -i %s shows what its driver has", src.Name, escape.ShellWord(src.Name))
 		default:
-			frame.Say(out, "%s: the card is asked for %s", src.Name, strings.Join(src.Asked, ", "))
+			frame.Say(out, "%s: the card is asked for %s", src.Name, strings.Join(src.CardMetadata, ", "))
 		}
 	}
 	writeClocks(out, session)

@@ -184,7 +184,7 @@ func (r *captureRun) openObjects(by func(path string, open func(outfile.Trust) e
 // enterSandbox drops privileges. It is called after everything is attached and open, and before the
 // first packet is parsed.
 func (r *captureRun) enterSandbox() error {
-	if r.session.SetCards() {
+	if r.session.HasSetCards() {
 		r.o.Sandbox.KeepNetAdmin("put back how the card stamps packets")
 	}
 	if r.session.HasSwitchedOff() {
