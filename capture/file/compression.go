@@ -7,8 +7,8 @@ type Compression int
 
 const (
 	NoCompression Compression = iota
-	Gzip                      // RFC 1952: a member for each 256 KiB of pcapng blocks, or fewer
-	Zstd                      // RFC 8878: one frame, with blocks of its own for each 256 KiB of pcapng blocks, or fewer
+	Gzip                      // RFC 1952: at least a member for each 256 KiB
+	Zstd                      // RFC 8878: one frame, with at least a block for each 256 KiB
 )
 
 // frames collects blocks and compresses them into frames. A frame can be read without the frames

@@ -26,9 +26,9 @@ func (p *producer) prepare(d *capture.Description) (header []byte) {
 	return p.enc.header(nil)
 }
 
-// beginQueue starts the queue whose blocks go to out. It gives a notice if a limit below the machine's
-// memory, such as a cgroup's, reduces how many bytes may wait for the file of this name. If the
-// encoder copies the input's blocks, it registers addBlock for those that are not packets.
+// beginQueue starts the queue whose blocks go to out. It gives a notice if a limit below the
+// machine's memory, such as a cgroup's, reduces how many bytes may wait for the file of this name.
+// If the encoder copies the input's blocks, it registers addBlock for those that are not packets.
 func (p *producer) beginQueue(out blockWriter, name string, d *capture.Description) (err error) {
 	p.name = name
 	wanted := maxQueue

@@ -25,8 +25,8 @@ const (
 	// chunkSize is how many bytes of memory are allocated and freed at a time, and about how many
 	// are written at a time.
 	chunkSize = 256 << 10
-	// chunkPackets is the upper bound for the packets in a chunk: about as many as fit if each has 64
-	// bytes.
+	// chunkPackets is the upper bound for the packets in a chunk: about as many as fit if each has
+	// 64 bytes.
 	chunkPackets = 2048
 	// minChunks is how many chunks a queue may have even if there is little memory. It does not
 	// free them.
@@ -143,8 +143,8 @@ func (q *queue) flush() error {
 	err := q.err
 	q.mu.Unlock()
 	if published {
-		// If run is not already writing, let it run on this CPU, whose cache has the blocks. To wake
-		// another CPU, which must fetch them from this cache, costs more.
+		// If run is not already writing, let it run on this CPU, whose cache has the blocks. To
+		// wake another CPU, which must fetch them from this cache, costs more.
 		runtime.Gosched()
 	}
 	return err

@@ -18,8 +18,8 @@ type recent struct {
 }
 
 // add adds packets at the end. Their ends are positions in the queue, where the file begins at
-// start. When there are many packets, it drops the first ones. Packets that end at the same position
-// are in one frame, and are dropped together.
+// start. When there are many packets, it drops the first ones. Packets that end at the same
+// position are in one frame, and are dropped together.
 func (r *recent) add(packets []capture.BlockEnd, start int64) {
 	if n := firstOfLast(packets); n > 0 { // the new packets are enough, so drop all earlier ones
 		r.before = packets[n-1].End - start

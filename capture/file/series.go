@@ -143,8 +143,8 @@ func (f *File) fitting(blocks []byte, packets []capture.BlockEnd) (n int, at tim
 	return len(packets), at
 }
 
-// isFull reports whether the current file reaches its limit of bytes or packets by this many packets
-// up to a position in the queue. A file that omits packets does not: see isSpent.
+// isFull reports whether the current file reaches its limit of bytes or packets by this many
+// packets up to a position in the queue. A file that omits packets does not: see isSpent.
 func (f *File) isFull(position int64, packets uint64) bool {
 	if packets == 0 || f.current.stream.full {
 		return false
@@ -169,7 +169,7 @@ func (f *File) tend(idle bool) error {
 		err = f.reportDepartures()
 	}
 	if err != nil {
-		f.err = f.current.stream.err // nil if the file was renamed: it still takes the blocks in the queue
+		f.err = f.current.stream.err // nil if it was renamed: it still takes the blocks in the queue
 		return err
 	}
 	if !idle || f.rotation.Period == 0 || f.rotation.Stamped {
@@ -197,8 +197,8 @@ func (f *File) tend(idle bool) error {
 	return f.err
 }
 
-// rotate ends the current file and begins the next one, unless Rotation.Files is reached. If
-// there is no room for the next one, or for the end of the current one, it returns an error and the
+// rotate ends the current file and begins the next one, unless Rotation.Files is reached. If there
+// is no room for the next one, or for the end of the current one, it returns an error and the
 // current file stays open, so that its closing statistics also count the packets that come later.
 func (f *File) rotate(at time.Time) error {
 	next := f.rotation.next(f.place, at)
@@ -328,7 +328,8 @@ func (f *File) statistics(own capture.Accounts) []byte {
 	return f.statisticsOf(own, func(source int) bool { return !f.departures.retired[source] })
 }
 
-// statisticsOf returns the statistics of the sources in the current file for which has returns true.
+// statisticsOf returns the statistics of the sources in the current file for which has returns
+// true.
 func (f *File) statisticsOf(own capture.Accounts, has func(source int) bool) []byte {
 	s := &statistics{Accounts: own, start: f.place.Began, number: f.place.Number, has: has, interfaceOf: f.current.stream.interfaceOf}
 	if f.place.Number == 0 {

@@ -20,7 +20,7 @@ type stream struct {
 	frames *frames          // nil without compression
 	unsent []byte           // the file's header, until it is written; then nil
 	header int64            // bytes of the header in the file
-	start  int64            // the position in the queue that is position 0 of the file, if it is not compressed
+	start  int64            // position of the file's beginning in the queue; without compression
 	size   atomic.Int64     // bytes written to the file
 	torn   bool             // the file ends with a partial block that could not be removed
 	recent recent           // the packets that can be removed from the file's end
