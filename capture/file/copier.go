@@ -23,9 +23,9 @@ type BlockKind int
 
 const (
 	NoBlock        BlockKind = iota // no block
-	SectionBlock                    // a series' next files begin with this block
-	InterfaceBlock                  // and they repeat this block after it
-	LastingBlock                    // and this one: names of addresses, or secrets for decryption
+	SectionBlock                    // the next files of a series begin with it
+	InterfaceBlock                  // they repeat it after the SectionBlock
+	LastingBlock                    // repeated, too: names of addresses, or secrets for decryption
 	OtherBlock
 )
 

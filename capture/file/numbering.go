@@ -62,18 +62,14 @@ func (n *numbering) undescribe(blocks []capture.BlockEnd) {
 
 // number assigns numbers to the interfaces that these blocks describe and, if the file has numbers
 // of its own, writes them into the packets.
-func (n *numbering) number(blocks []byte, packets []capture.BlockEnd) {
-	first := packetsBegin(blocks, packets)
-	begins := first
-	for i := range packets {
-		p := &packets[i]
+func (n *numbering) number(blocks []byte, ends []capture.BlockEnd) {
+	for block, end := range eachBlock(blocks, ends) {
 		switch {
-		case p.Source == headMore:
-			p.Time = int64(n.add(int(p.Bytes))) // the previous number, for undescribe
-		case n.renumbers && isPacket(p):
-			pcapng.SetPacketInterface(blocks[begins-first:], n.numbers[p.Source]-1)
+		case end.Source == headMore:
+			end.Time = int64(n.add(int(end.Bytes))) // the previous number, for undescribe
+		case n.renumbers && isPacket(end):
+			pcapng.SetPacketInterface(block, n.numbers[end.Source]-1)
 		}
-		begins = p.End
 	}
 }
 

@@ -114,13 +114,13 @@ func (p *part) check() error {
 // isSpoiled reports whether the file can no longer be read.
 func (p *part) isSpoiled() bool { return errors.Is(p.err, outfile.ErrSpoiled) }
 
-func (p *part) write(blocks []byte, packets []capture.BlockEnd) error {
-	for i := range packets {
-		if isPacket(&packets[i]) {
+func (p *part) write(blocks []byte, ends []capture.BlockEnd) error {
+	for i := range ends {
+		if isPacket(&ends[i]) {
 			p.packets++
 		}
 	}
-	return p.stream.write(blocks, packets)
+	return p.stream.write(blocks, ends)
 }
 
 // bytes returns the length of the file up to a block that ends at this position in the queue. With

@@ -127,9 +127,9 @@ func (p *producer) WriteDirect(take func(*capture.Encoder, *capture.Batch) int) 
 		return err
 	}
 	c := p.queue.open
-	p.direct = capture.Batch{Blocks: c.blocks, Ends: c.packets, Start: c.start}
+	p.direct = capture.Batch{Blocks: c.blocks, Ends: c.ends, Start: c.start}
 	n := take(e.Encoder, &p.direct)
-	c.blocks, c.packets = p.direct.Blocks, p.direct.Ends
+	c.blocks, c.ends = p.direct.Blocks, p.direct.Ends
 	if n > 0 && p.options.Immediate {
 		return p.queue.flush()
 	}

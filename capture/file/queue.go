@@ -67,8 +67,8 @@ type queue struct {
 // A blockWriter is the destination of a queue: a stream, or a File, which has a series of streams.
 // After an error it writes no more blocks.
 type blockWriter interface {
-	// write writes blocks. packets has the end of each of them.
-	write(blocks []byte, packets []capture.BlockEnd) error
+	// write writes blocks. ends has the end of each of them.
+	write(blocks []byte, ends []capture.BlockEnd) error
 	// tend checks the file. It is called about twice a second, and after wake. idle means that no
 	// blocks wait.
 	tend(idle bool) error
@@ -295,7 +295,7 @@ func (q *queue) run() {
 func (q *queue) write(c *chunk) {
 	before, now := c.written, c.published
 	q.mu.Unlock()
-	err := q.out.write(now.blocks[len(before.blocks):], now.packets[len(before.packets):])
+	err := q.out.write(now.blocks[len(before.blocks):], now.ends[len(before.ends):])
 	q.mu.Lock()
 	c.written = now
 	q.fail(err)
