@@ -3,9 +3,9 @@ package file
 import "github.com/xdpcap/xdpcap/capture"
 
 // accountsSoFar returns the accounts of the current file while the session runs: the session's
-// counters minus `reported`, the sum of the statistics in earlier files. taken has the packets in all
-// files so far, including this one. A packet that is still in a ring counts as seen only when it is
-// in a file.
+// counters minus `reported`, the sum of the statistics in earlier files. taken has the packets in
+// all files so far, including this one. A packet that is still in a ring counts as seen only when
+// it is in a file.
 func accountsSoFar(d *capture.Description, reported, taken capture.Accounts) capture.Accounts {
 	own := taken.Plus(make(capture.Accounts, len(reported))) // a copy, at least as long as reported
 	for i, earlier := range reported {

@@ -2,6 +2,7 @@ package file
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"os"
 	"unsafe"
@@ -21,10 +22,32 @@ const (
 
 func isPacket(b *capture.BlockEnd) bool { return b.Source < packetLimit }
 
-// A batch is a sequence of blocks, and the end of each of them.
+// A batch is a sequence of blocks, and the end of each of them, whether it is a packet or not.
 type batch struct {
-	blocks  []byte
-	packets []capture.BlockEnd // also of blocks that are not packets
+	blocks []byte
+	ends   []capture.BlockEnd
+}
+
+// beginOf returns the position in the queue at which blocks with these ends begin.
+func beginOf(blocks []byte, ends []capture.BlockEnd) int64 {
+	if len(ends) == 0 {
+		return 0
+	}
+	return ends[len(ends)-1].End - int64(len(blocks))
+}
+
+// eachBlock yields each of some blocks with its end.
+func eachBlock(blocks []byte, ends []capture.BlockEnd) iter.Seq2[[]byte, *capture.BlockEnd] {
+	return func(yield func([]byte, *capture.BlockEnd) bool) {
+		first := beginOf(blocks, ends)
+		begin := first
+		for i := range ends {
+			if !yield(blocks[begin-first:ends[i].End-first], &ends[i]) {
+				return
+			}
+			begin = ends[i].End
+		}
+	}
 }
 
 // A chunk is memory for blocks and their ends. The goroutine that encodes appends to its batch,
@@ -51,7 +74,7 @@ func newChunk() (*chunk, error) {
 // reset empties a chunk. Its memory holds the ends of the blocks first, and then the blocks.
 func (c *chunk) reset(start int64) {
 	const endsSize = chunkPackets * unsafe.Sizeof(capture.BlockEnd{})
-	c.packets = unsafe.Slice((*capture.BlockEnd)(unsafe.Pointer(&c.mem[0])), chunkPackets)[:0]
+	c.ends = unsafe.Slice((*capture.BlockEnd)(unsafe.Pointer(&c.mem[0])), chunkPackets)[:0]
 	c.blocks = c.mem[endsSize:endsSize]
 	c.published, c.written, c.start = batch{}, batch{}, start
 }
@@ -59,12 +82,12 @@ func (c *chunk) reset(start int64) {
 // hasRoom reports whether one more packet fits, with a block of at most this many bytes. A chunk
 // without packets takes a block of any size: append then moves blocks to larger memory.
 func (c *chunk) hasRoom(bytes int) bool {
-	return cap(c.blocks)-len(c.blocks) >= bytes && len(c.packets) < cap(c.packets) || len(c.packets) == 0
+	return cap(c.blocks)-len(c.blocks) >= bytes && len(c.ends) < cap(c.ends) || len(c.ends) == 0
 }
 
 // noteEnd records the end of the last block, which is the packet's.
 func (c *chunk) noteEnd(p *capture.Packet) {
-	c.packets = append(c.packets, capture.BlockEnd{
+	c.ends = append(c.ends, capture.BlockEnd{
 		End: c.end(), Time: p.Time, Bytes: uint32(len(p.Data)), Source: uint32(p.Source),
 	})
 }
@@ -72,12 +95,12 @@ func (c *chunk) noteEnd(p *capture.Packet) {
 // noteBlock records the end of the last block, which is not a packet but a headBlock, headMore or
 // otherBlock.
 func (c *chunk) noteBlock(kind uint32) {
-	c.packets = append(c.packets, capture.BlockEnd{End: c.end(), Time: math.MinInt64, Source: kind})
+	c.ends = append(c.ends, capture.BlockEnd{End: c.end(), Time: math.MinInt64, Source: kind})
 }
 
 // noteInterface records the end of the last block, which describes the source's interface.
 func (c *chunk) noteInterface(source int) {
-	c.packets = append(c.packets, capture.BlockEnd{End: c.end(), Time: math.MinInt64, Source: headMore, Bytes: uint32(source)})
+	c.ends = append(c.ends, capture.BlockEnd{End: c.end(), Time: math.MinInt64, Source: headMore, Bytes: uint32(source)})
 }
 
 // end is the position in the queue at which the last block ends.

@@ -7,17 +7,17 @@ type Compression int
 
 const (
 	NoCompression Compression = iota
-	Gzip                      // RFC 1952: a member for each 256 KiB of pcapng blocks, or fewer
-	Zstd                      // RFC 8878: one frame, with blocks of its own for each 256 KiB of pcapng blocks, or fewer
+	Gzip                      // RFC 1952: at least a member for each 256 KiB
+	Zstd                      // RFC 8878: one frame, with at least a block for each 256 KiB
 )
 
 // frames collects blocks and compresses them into frames. A frame can be read without the frames
 // after it: see packer. One value serves one file after the other.
 type frames struct {
 	packer
-	blocks  []byte // not compressed yet
-	packets []capture.BlockEnd
-	packed  []byte // reused for each frame
+	blocks []byte // not compressed yet
+	ends   []capture.BlockEnd
+	packed []byte // reused for each frame
 }
 
 // newFrames returns nil for NoCompression.
@@ -31,20 +31,20 @@ func newFrames(c Compression) *frames {
 	return nil
 }
 
-// add collects blocks and the ends of their packets.
-func (f *frames) add(blocks []byte, packets []capture.BlockEnd) {
+// add collects blocks and their ends.
+func (f *frames) add(blocks []byte, ends []capture.BlockEnd) {
 	f.blocks = append(f.blocks, blocks...)
-	f.packets = append(f.packets, packets...)
+	f.ends = append(f.ends, ends...)
 }
 
 // isFull reports whether the collected blocks fill a frame.
 func (f *frames) isFull() bool { return len(f.blocks) >= frameSize }
 
-// seal compresses the collected blocks and returns the frame and its packets. Both are valid until
-// the next call.
-func (f *frames) seal() (packed []byte, packets []capture.BlockEnd) {
+// seal compresses the collected blocks, and returns the frame and the ends of its blocks. Both are
+// valid until the next call.
+func (f *frames) seal() (packed []byte, ends []capture.BlockEnd) {
 	f.packed = f.pack(f.packed[:0], f.blocks)
-	packets = f.packets
-	f.blocks, f.packets = f.blocks[:0], f.packets[:0]
-	return f.packed, packets
+	ends = f.ends
+	f.blocks, f.ends = f.blocks[:0], f.ends[:0]
+	return f.packed, ends
 }

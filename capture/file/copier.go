@@ -23,9 +23,9 @@ type BlockKind int
 
 const (
 	NoBlock        BlockKind = iota // no block
-	SectionBlock                    // a series' next files begin with this block
-	InterfaceBlock                  // and they repeat this block after it
-	LastingBlock                    // and this one, too: names of addresses, or secrets for decryption
+	SectionBlock                    // the next files of a series begin with it
+	InterfaceBlock                  // they repeat it after the SectionBlock
+	LastingBlock                    // repeated, too: names of addresses, or secrets for decryption
 	OtherBlock
 )
 
@@ -37,7 +37,7 @@ const (
 type Copier struct {
 	in          *Input
 	application string
-	plain       bool // blocks are copied unchanged: there is a single file, it is pcapng, and it is not anonymized
+	plain       bool // blocks stay unchanged: there is a single file, of pcapng, and not anonymized
 	unlimited   bool // the output declares no snapshot length: see capture.Files
 
 	encoder *capture.Encoder                // for anonymized packets; nil = packets are as in the files
@@ -67,8 +67,8 @@ func NewCopier(d *capture.Description, application string) *Copier {
 	return c
 }
 
-// OnBlocks makes the input call take with each block that is not a packet, at its position among the
-// packets of its file. take runs in the goroutine of Run, between its calls of Write.
+// OnBlocks makes the input call take with each block that is not a packet, at its position among
+// the packets of its file. take runs in the goroutine of Run, between its calls of Write.
 func (c *Copier) OnBlocks(take func(Block)) {
 	c.in.onBlocks(func(b *capfile.Block) { take(Block{b}) })
 }
@@ -197,8 +197,8 @@ func (c *Copier) kindOf(b *capfile.Block) BlockKind {
 	return OtherBlock
 }
 
-// encodeBlock encodes a new block for the interface of anonymized packets, or for the numbers of its
-// statistics, and omits other blocks.
+// encodeBlock encodes a new block for the interface of anonymized packets, or for the numbers of
+// its statistics, and omits other blocks.
 func (c *Copier) encodeBlock(to []byte, b *capfile.Block, kind BlockKind) ([]byte, BlockKind) {
 	switch {
 	case b.Kind == capfile.Section: // replaced by the header

@@ -12,7 +12,7 @@ import (
 // once the current file has all their packets.
 type departures struct {
 	mu      sync.Mutex
-	leaving map[int]*departure // by source, from the first call of Forget for it until Forget returns true
+	leaving map[int]*departure // by source: Forget was called, and has not returned true yet
 
 	// These belong to the goroutine that writes.
 	retired map[int]bool // sources whose statistics were written, until a new source has the index
@@ -59,8 +59,8 @@ func (f *File) Forget(source int) bool {
 	return gone.isReported
 }
 
-// due returns the sources that have gone, have no packets after a position in the queue, and have no
-// statistics yet.
+// due returns the sources that have gone, have no packets after a position in the queue, and have
+// no statistics yet.
 func (d *departures) due(written int64) (sources []int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

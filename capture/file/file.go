@@ -32,7 +32,7 @@ type File struct {
 	// These belong to the goroutine that writes, from Begin until the queue has ended.
 	description capture.Description
 	header      []byte           // a file's header; in a live capture, the first file's
-	head        []byte           // the beginning of the headers of later files of a live capture, without interfaces
+	head        []byte           // of later files of a live capture, without interfaces
 	described   []description    // the interfaces of a live capture, in order of appearance
 	before      []byte           // blocks before the first packet, until there is a file for them
 	place       Place            // of the current file
@@ -42,7 +42,7 @@ type File struct {
 	departures  departures
 	err         error // the first error, which ends writing; of the kind ErrEnough if a limit was reached
 	timer       *time.Timer
-	settled     time.Time // the result of Description.Settled at the last call of tend; without Settled, the time of it
+	settled     time.Time // Description.Settled at the last call of tend; without it, the time then
 	finisher    *finisher
 
 	mu      sync.Mutex
@@ -55,16 +55,16 @@ type File struct {
 	own     capture.Accounts // the result of End; nil before
 }
 
-// Open opens the file at a path, or creates it with permissions for its owner only. A regular
-// file is locked against other captures and stays unchanged until Begin empties it. Errors name the
-// file by its path unless the options have another name. A FIFO without a reader is an error of the
-// kind [ErrNoReader].
+// Open opens the file at a path, or creates it with permissions for its owner only. A regular file
+// is locked against other captures and stays unchanged until Begin empties it. Errors name the file
+// by its path unless the options have another name. A FIFO without a reader is an error of the kind
+// [ErrNoReader].
 func Open(path string, o Options) (*File, error) {
 	return OpenSeries(Rotation{Path: func(Place) string { return path }}, o)
 }
 
-// OpenSeries opens the first file of a series as Open does, unless its name needs the time stamp
-// of the first packet. Errors name each file by its path.
+// OpenSeries opens the first file of a series as Open does, unless its name needs the time stamp of
+// the first packet. Errors name each file by its path.
 func OpenSeries(r Rotation, o Options) (*File, error) {
 	f := newFile(o)
 	f.rotation = r
@@ -305,8 +305,8 @@ func (f *File) takenNow() (own, taken capture.Accounts) {
 	return slices.Clone(f.own), taken
 }
 
-// Close closes the file unless End already did; packets not yet written are lost. A file that
-// Open created is removed if it was never begun.
+// Close closes the file unless End already did; packets not yet written are lost. A file that Open
+// created is removed if it was never begun.
 func (f *File) Close() (err error) {
 	f.mu.Lock()
 	f.closed = true

@@ -12,9 +12,9 @@ type InputFile struct {
 	Name string // for errors, and for interfaces without a name
 	In   io.Reader
 
-	// Waits means that In may wait for more bytes, like a pipe or a connection. Its Read should then
-	// return 0 bytes and no error a few times a second, so that outputs are flushed meanwhile. The
-	// error context.Canceled ends the reading, as Stop does.
+	// Waits means that In may wait for more bytes, like a pipe or a connection. Its Read should
+	// then return 0 bytes and no error a few times a second, so that outputs are flushed meanwhile.
+	// The error context.Canceled ends the reading, as Stop does.
 	Waits bool
 
 	// Prefix comes before the names of a pcapng file's interfaces, such as the name of their host.

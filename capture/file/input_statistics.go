@@ -14,7 +14,7 @@ type InterfaceStatistics struct {
 	Lost     *uint64 // packets that found no room in a ring, or that an output did not take
 	Dropped  *uint64 // part of Lost: packets that found no room in a ring
 	Captured *uint64
-	PassedBy uint64 // lower bound for packets that the interface counted and that did not pass the hook; in no other number
+	PassedBy uint64 // lower bound: packets that the interface counted, and not the hook; in no other number
 }
 
 // Statistics returns the latest statistics that the files have of a source, an index into Sources.
@@ -24,8 +24,8 @@ func (in *Input) Statistics(source int) (s InterfaceStatistics, ok bool) {
 	return s, ok
 }
 
-// statisticsIn returns the statistics in a block. isb_ifdrop counts all losses, and isb_osdrop those
-// of the rings.
+// statisticsIn returns the statistics in a block. isb_ifdrop counts all losses, and isb_osdrop
+// those of the rings.
 func statisticsIn(b *capfile.Block) InterfaceStatistics {
 	s := InterfaceStatistics{PassedBy: capture.ParsePassedBy(b.Raw.Comments())}
 	for _, n := range []struct {

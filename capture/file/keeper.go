@@ -172,9 +172,9 @@ func (k *Keeper) drop(i int) ringFile {
 
 // remove removes the finished file with an index in own, if its path still leads to the same file
 // and no process writes to it. file is the open file, or nil: a caller that has opened it does not
-// close it. Otherwise remove would open it a second time, and a process that starts in between, such
-// as a command of -z, would have the first descriptor until its exec and count as a reader. The
-// caller holds mu.
+// close it. Otherwise remove would open it a second time, and a process that starts in between,
+// such as a command of -z, would have the first descriptor until its exec and count as a reader.
+// The caller holds mu.
 func (k *Keeper) remove(i int, file *outfile.Removal) {
 	leaving := k.drop(i)
 	if at, err := os.Lstat(leaving.path); err != nil || !os.SameFile(at, leaving.info) {
@@ -204,8 +204,8 @@ func (k *Keeper) remove(i int, file *outfile.Removal) {
 }
 
 // noticeStays gives a notice, once, that a file of the ring was not removed because of err, for
-// example because it belongs to another user in a directory like /tmp. It ignores nil, and the error
-// that the file no longer exists.
+// example because it belongs to another user in a directory like /tmp. It ignores nil, and the
+// error that the file no longer exists.
 func (k *Keeper) noticeStays(err error) {
 	if err == nil || errors.Is(err, fs.ErrNotExist) || k.noticedStays {
 		return

@@ -261,9 +261,9 @@ func (k *Keeper) syncDisk(file *outfile.File) {
 }
 
 // removeOldest removes the oldest file, and reports whether it did. With skipOpen it skips files
-// that another program has open, because their removal frees no room: a program that reads the files
-// one after the other often has the oldest open. If all are open, it removes the oldest only with
-// must. The caller holds mu.
+// that another program has open, because their removal frees no room: a program that reads the
+// files one after the other often has the oldest open. If all are open, it removes the oldest only
+// with must. The caller holds mu.
 func (k *Keeper) removeOldest(skipOpen, must bool) bool {
 	oldest, file := k.oldest(skipOpen)
 	for oldest < 0 && k.isWaiting(func(*part) bool { return true }) {
@@ -277,8 +277,8 @@ func (k *Keeper) removeOldest(skipOpen, must bool) bool {
 	return true
 }
 
-// oldest returns the index of the oldest finished file; -1 if there is none. With skipOpen it is the
-// oldest that no other program has open, and file is that file, opened. The caller holds mu.
+// oldest returns the index of the oldest finished file; -1 if there is none. With skipOpen it is
+// the oldest that no other program has open, and file is that file, opened. The caller holds mu.
 func (k *Keeper) oldest(skipOpen bool) (index int, file *outfile.Removal) {
 	for i, r := range k.own {
 		if !skipOpen {

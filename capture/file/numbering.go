@@ -6,10 +6,10 @@ import (
 )
 
 // A numbering has the numbers of interfaces in one file of a live capture that may add interfaces.
-// The first file has the numbers that the encoder has written into the blocks. A later file describes
-// fewer interfaces, without those that have gone, so its numbers differ.
+// The first file has the numbers that the encoder has written into the blocks. A later file
+// describes fewer interfaces, without those that have gone, so its numbers differ.
 type numbering struct {
-	numbers    []uint32 // by source: one more than the number of its interface in the file, 0 = not described; nil = no interfaces are added
+	numbers    []uint32 // by source: 1 + the number of its interface, 0 = not described; nil = no interfaces are added
 	interfaces uint32   // how many interfaces the file describes
 	renumbers  bool     // packets must get the numbers of this file
 }
@@ -60,20 +60,16 @@ func (n *numbering) undescribe(blocks []capture.BlockEnd) {
 	}
 }
 
-// number assigns numbers to the interfaces that these blocks describe and, if the file has numbers of
-// its own, writes them into the packets.
-func (n *numbering) number(blocks []byte, packets []capture.BlockEnd) {
-	first := packetsBegin(blocks, packets)
-	begins := first
-	for i := range packets {
-		p := &packets[i]
+// number assigns numbers to the interfaces that these blocks describe and, if the file has numbers
+// of its own, writes them into the packets.
+func (n *numbering) number(blocks []byte, ends []capture.BlockEnd) {
+	for block, end := range eachBlock(blocks, ends) {
 		switch {
-		case p.Source == headMore:
-			p.Time = int64(n.add(int(p.Bytes))) // the previous number, for undescribe
-		case n.renumbers && isPacket(p):
-			pcapng.SetPacketInterface(blocks[begins-first:], n.numbers[p.Source]-1)
+		case end.Source == headMore:
+			end.Time = int64(n.add(int(end.Bytes))) // the previous number, for undescribe
+		case n.renumbers && isPacket(end):
+			pcapng.SetPacketInterface(block, n.numbers[end.Source]-1)
 		}
-		begins = p.End
 	}
 }
 

@@ -54,8 +54,8 @@ func (p gzipPacker) end(dst, blocks []byte) []byte {
 	return p.pack(dst, blocks)
 }
 
-// A zstdPacker writes a single zstd frame per file, because Wireshark 4.0 does not find a second one
-// that begins more than 128 KiB after the beginning of the file.
+// A zstdPacker writes a single zstd frame per file, because Wireshark 4.0 does not find a second
+// one that begins more than 128 KiB after the beginning of the file.
 type zstdPacker struct {
 	w     *zstd.Encoder
 	out   bytes.Buffer

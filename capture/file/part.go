@@ -18,7 +18,7 @@ type part struct {
 	path       string // its final path
 	began      time.Time
 	packets    uint64 // in the file, or on their way to it
-	last       bool   // it is the session's last file, which is checked once more when it is on disk
+	last       bool   // the session's last file: it is checked again when it is on disk
 	err        error  // the first problem that check found
 	refused    bool   // finish found that packets may be missing in the file
 	isComplete bool   // it waits to be finished; guarded by the keeper's mu
@@ -53,9 +53,9 @@ func (f *File) openPart(path string, isOwn bool) (*part, error) {
 	return f.newPart(path, name, opened), nil
 }
 
-// openAt opens the file at a place. If skipOthers is set, it skips names of other users' files, which
-// the capture must not remove: otherwise another user could end the capture by such a file. isOwn
-// reports whether a path is a file of the ring, which may be overwritten.
+// openAt opens the file at a place. If skipOthers is set, it skips names of other users' files,
+// which the capture must not remove: otherwise another user could end the capture by such a file.
+// isOwn reports whether a path is a file of the ring, which may be overwritten.
 func (f *File) openAt(place Place, skipOthers bool, isOwn func(path string) bool) (*part, error) {
 	r := &f.rotation
 	first := r.Path(place)
@@ -114,13 +114,13 @@ func (p *part) check() error {
 // isSpoiled reports whether the file can no longer be read.
 func (p *part) isSpoiled() bool { return errors.Is(p.err, outfile.ErrSpoiled) }
 
-func (p *part) write(blocks []byte, packets []capture.BlockEnd) error {
-	for i := range packets {
-		if isPacket(&packets[i]) {
+func (p *part) write(blocks []byte, ends []capture.BlockEnd) error {
+	for i := range ends {
+		if isPacket(&ends[i]) {
 			p.packets++
 		}
 	}
-	return p.stream.write(blocks, packets)
+	return p.stream.write(blocks, ends)
 }
 
 // bytes returns the length of the file up to a block that ends at this position in the queue. With

@@ -26,9 +26,9 @@ func (p *producer) prepare(d *capture.Description) (header []byte) {
 	return p.enc.header(nil)
 }
 
-// beginQueue starts the queue whose blocks go to out. It gives a notice if a limit below the machine's
-// memory, such as a cgroup's, reduces how many bytes may wait for the file of this name. If the
-// encoder copies the input's blocks, it registers addBlock for those that are not packets.
+// beginQueue starts the queue whose blocks go to out. It gives a notice if a limit below the
+// machine's memory, such as a cgroup's, reduces how many bytes may wait for the file of this name.
+// If the encoder copies the input's blocks, it registers addBlock for those that are not packets.
 func (p *producer) beginQueue(out blockWriter, name string, d *capture.Description) (err error) {
 	p.name = name
 	wanted := maxQueue
@@ -127,9 +127,9 @@ func (p *producer) WriteDirect(take func(*capture.Encoder, *capture.Batch) int) 
 		return err
 	}
 	c := p.queue.open
-	p.direct = capture.Batch{Blocks: c.blocks, Ends: c.packets, Start: c.start}
+	p.direct = capture.Batch{Blocks: c.blocks, Ends: c.ends, Start: c.start}
 	n := take(e.Encoder, &p.direct)
-	c.blocks, c.packets = p.direct.Blocks, p.direct.Ends
+	c.blocks, c.ends = p.direct.Blocks, p.direct.Ends
 	if n > 0 && p.options.Immediate {
 		return p.queue.flush()
 	}

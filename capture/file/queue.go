@@ -25,8 +25,8 @@ const (
 	// chunkSize is how many bytes of memory are allocated and freed at a time, and about how many
 	// are written at a time.
 	chunkSize = 256 << 10
-	// chunkPackets is the upper bound for the packets in a chunk: about as many as fit if each has 64
-	// bytes.
+	// chunkPackets is the upper bound for the packets in a chunk: about as many as fit if each has
+	// 64 bytes.
 	chunkPackets = 2048
 	// minChunks is how many chunks a queue may have even if there is little memory. It does not
 	// free them.
@@ -67,8 +67,8 @@ type queue struct {
 // A blockWriter is the destination of a queue: a stream, or a File, which has a series of streams.
 // After an error it writes no more blocks.
 type blockWriter interface {
-	// write writes blocks. packets has the end of each of them.
-	write(blocks []byte, packets []capture.BlockEnd) error
+	// write writes blocks. ends has the end of each of them.
+	write(blocks []byte, ends []capture.BlockEnd) error
 	// tend checks the file. It is called about twice a second, and after wake. idle means that no
 	// blocks wait.
 	tend(idle bool) error
@@ -143,8 +143,8 @@ func (q *queue) flush() error {
 	err := q.err
 	q.mu.Unlock()
 	if published {
-		// If run is not already writing, let it run on this CPU, whose cache has the blocks. To wake
-		// another CPU, which must fetch them from this cache, costs more.
+		// If run is not already writing, let it run on this CPU, whose cache has the blocks. To
+		// wake another CPU, which must fetch them from this cache, costs more.
 		runtime.Gosched()
 	}
 	return err
@@ -295,7 +295,7 @@ func (q *queue) run() {
 func (q *queue) write(c *chunk) {
 	before, now := c.written, c.published
 	q.mu.Unlock()
-	err := q.out.write(now.blocks[len(before.blocks):], now.packets[len(before.packets):])
+	err := q.out.write(now.blocks[len(before.blocks):], now.ends[len(before.ends):])
 	q.mu.Lock()
 	c.written = now
 	q.fail(err)

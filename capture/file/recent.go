@@ -7,70 +7,71 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// minRecent is the minimum number of packets in a `recent` of a longer file. Their removal makes
+// minRecent is the minimum number of blocks in a `recent` of a longer file. Their removal makes
 // enough room for the statistics of all sources of a session.
 const minRecent = 256
 
-// recent has the last packets of a file, in order: those that may be removed from its end.
+// recent has the ends of the last blocks of a file, in order: those that may be removed from its
+// end.
 type recent struct {
-	before  int64 // the position in the file at which the first of them begins
-	packets []capture.BlockEnd
+	before int64 // the position in the file at which the first of these blocks begins
+	ends   []capture.BlockEnd
 }
 
-// add adds packets at the end. Their ends are positions in the queue, where the file begins at
-// start. When there are many packets, it drops the first ones. Packets that end at the same position
+// add adds blocks at the end. Their ends are positions in the queue, in which the file begins at
+// start. When there are many blocks, it drops the first ones. Blocks that end at the same position
 // are in one frame, and are dropped together.
-func (r *recent) add(packets []capture.BlockEnd, start int64) {
-	if n := firstOfLast(packets); n > 0 { // the new packets are enough, so drop all earlier ones
-		r.before = packets[n-1].End - start
-		r.packets = r.packets[:0]
-		packets = packets[n:]
+func (r *recent) add(ends []capture.BlockEnd, start int64) {
+	if n := firstOfLast(ends); n > 0 { // the new blocks are enough, so drop all earlier ones
+		r.before = ends[n-1].End - start
+		r.ends = r.ends[:0]
+		ends = ends[n:]
 	}
-	for _, p := range packets {
-		p.End -= start
-		r.packets = append(r.packets, p)
+	for _, b := range ends {
+		b.End -= start
+		r.ends = append(r.ends, b)
 	}
-	if len(r.packets) < 2*minRecent {
+	if len(r.ends) < 2*minRecent {
 		return
 	}
-	if n := firstOfLast(r.packets); n > 0 {
-		r.before = r.packets[n-1].End
-		r.packets = r.packets[:copy(r.packets, r.packets[n:])]
+	if n := firstOfLast(r.ends); n > 0 {
+		r.before = r.ends[n-1].End
+		r.ends = r.ends[:copy(r.ends, r.ends[n:])]
 	}
 }
 
-// firstOfLast returns the index of the first of the last minRecent packets, or of the first packet
-// in the same frame as that one.
-func firstOfLast(packets []capture.BlockEnd) int {
-	n := max(len(packets)-minRecent, 0)
-	for n > 0 && packets[n-1].End == packets[n].End {
+// firstOfLast returns the index of the first of the last minRecent blocks, or of the first block in
+// the same frame.
+func firstOfLast(ends []capture.BlockEnd) int {
+	n := max(len(ends)-minRecent, 0)
+	for n > 0 && ends[n-1].End == ends[n].End {
 		n--
 	}
 	return n
 }
 
-// last returns the fewest packets at the end of a file of this size that take up at least this much
+// last returns the fewest blocks at the end of a file of this size that take up at least this much
 // room, or all in r, and the size of the file without them.
-func (r *recent) last(size, room int64) (without int64, packets []capture.BlockEnd) {
-	n := len(r.packets)
+func (r *recent) last(size, room int64) (without int64, ends []capture.BlockEnd) {
+	n := len(r.ends)
 	for without = size; n > 0 && size-without < room; n-- {
 		without = r.before
 		if n > 1 {
-			without = r.packets[n-2].End
+			without = r.ends[n-2].End
 		}
 	}
-	return without, r.packets[n:]
+	return without, r.ends[n:]
 }
 
-// dropLast drops this many of the last packets.
-func (r *recent) dropLast(packets int) {
-	r.packets = r.packets[:len(r.packets)-packets]
+// dropLast drops this many of the last blocks.
+func (r *recent) dropLast(blocks int) {
+	r.ends = r.ends[:len(r.ends)-blocks]
 }
 
 // firstStamp returns the time stamp of the first packet; without a packet, the present time.
-func firstStamp(packets []capture.BlockEnd) time.Time {
-	if i := slices.IndexFunc(packets, func(b capture.BlockEnd) bool { return isPacket(&b) }); i >= 0 {
-		return time.Unix(0, packets[i].Time)
+func firstStamp(ends []capture.BlockEnd) time.Time {
+	if i := slices.IndexFunc(ends, func(b capture.BlockEnd) bool { return isPacket(&b) }); i >= 0 {
+		return time.Unix(0, ends[i].Time)
 	}
 	return time.Now().Round(0)
 }

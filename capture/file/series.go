@@ -15,28 +15,28 @@ import (
 const settleInterval = 50 * time.Millisecond
 
 // write writes blocks to the current file and to the files after it. The queue calls it.
-func (f *File) write(blocks []byte, packets []capture.BlockEnd) error {
-	for f.err == nil && len(packets) > 0 {
+func (f *File) write(blocks []byte, ends []capture.BlockEnd) error {
+	for f.err == nil && len(ends) > 0 {
 		if f.current == nil {
-			blocks, packets, f.err = f.openFirst(blocks, packets)
+			blocks, ends, f.err = f.openFirst(blocks, ends)
 			continue
 		}
-		n, at := f.fitting(blocks, packets)
+		n, at := f.fitting(blocks, ends)
 		if n > 0 && f.isSpent(int64(len(blocks))) {
-			n, at = 0, firstStamp(packets)
+			n, at = 0, firstStamp(ends)
 		}
 		if n == 0 {
 			f.err = f.rotate(at)
 			continue
 		}
-		first := packetsBegin(blocks, packets)
-		f.written = packets[n-1].End
+		first := beginOf(blocks, ends)
+		f.written = ends[n-1].End
 		bytes := f.written - first
-		f.err = f.current.write(blocks[:bytes], packets[:n])
+		f.err = f.current.write(blocks[:bytes], ends[:n])
 		if f.err == nil {
-			f.err = f.keepHeader(blocks[:bytes], packets[:n])
+			f.err = f.keepHeader(blocks[:bytes], ends[:n])
 		}
-		blocks, packets = blocks[bytes:], packets[n:]
+		blocks, ends = blocks[bytes:], ends[n:]
 		if f.err == nil && f.isFull(f.written, f.current.packets) && f.rotation.Files == f.place.Number+1 {
 			f.err = f.rotate(time.Now().Round(0))
 		}
@@ -48,33 +48,33 @@ func (f *File) write(blocks []byte, packets []capture.BlockEnd) error {
 }
 
 // openFirst opens the first file if there is a packet. It keeps the blocks before that packet for
-// the beginning of the file, and returns the blocks and packets that remain to be written.
-func (f *File) openFirst(blocks []byte, packets []capture.BlockEnd) ([]byte, []capture.BlockEnd, error) {
-	first := packetsBegin(blocks, packets)
-	for i := range packets {
-		if !isPacket(&packets[i]) {
+// the beginning of the file, and returns the blocks that remain to be written.
+func (f *File) openFirst(blocks []byte, ends []capture.BlockEnd) ([]byte, []capture.BlockEnd, error) {
+	first := beginOf(blocks, ends)
+	for i := range ends {
+		if !isPacket(&ends[i]) {
 			continue
 		}
 		before := blocks[:0]
 		if i > 0 {
-			f.written = packets[i-1].End
+			f.written = ends[i-1].End
 			before = blocks[:f.written-first]
 		}
-		if err := f.keepHeader(before, packets[:i]); err != nil {
+		if err := f.keepHeader(before, ends[:i]); err != nil {
 			return nil, nil, err
 		}
 		header := f.header
 		f.header = slices.Concat(header, f.before)
-		at := time.Unix(0, packets[i].Time)
+		at := time.Unix(0, ends[i].Time)
 		if f.rotation.FromFirst {
 			f.rotation.Origin = at.Truncate(time.Second)
 		}
 		err := f.beginFile(f.rotation.first(at))
 		f.header, f.before = header, nil
-		return blocks[len(before):], packets[i:], err
+		return blocks[len(before):], ends[i:], err
 	}
-	f.written = packets[len(packets)-1].End
-	return nil, nil, f.keepHeader(blocks, packets)
+	f.written = ends[len(ends)-1].End
+	return nil, nil, f.keepHeader(blocks, ends)
 }
 
 // maxKept is how many bytes of blocks from capture files are kept to be repeated at the beginning
@@ -83,25 +83,20 @@ func (f *File) openFirst(blocks []byte, packets []capture.BlockEnd) ([]byte, []c
 const maxKept = 16 << 20
 
 // keepHeader keeps the blocks with which later files of the series begin.
-func (f *File) keepHeader(blocks []byte, packets []capture.BlockEnd) error {
+func (f *File) keepHeader(blocks []byte, ends []capture.BlockEnd) error {
 	isLive := f.description.IsLive()
 	if f.description.More == nil || f.rotation.isSingle() && !isLive {
 		return nil
 	}
-	first := packetsBegin(blocks, packets)
-	begins := first
-	for i := range packets {
-		p := &packets[i]
-		block := blocks[begins-first : p.End-first]
-		begins = p.End
+	for block, end := range eachBlock(blocks, ends) {
 		switch {
-		case p.Source == headBlock:
+		case end.Source == headBlock:
 			f.header = slices.Clone(block)
-		case p.Source == headMore && isLive:
-			f.describe(int(p.Bytes), block)
-		case p.Source == headMore:
+		case end.Source == headMore && isLive:
+			f.describe(int(end.Bytes), block)
+		case end.Source == headMore:
 			f.header = append(f.header, block...)
-		case !isPacket(p) && f.current == nil:
+		case !isPacket(end) && f.current == nil:
 			f.before = append(f.before, block...)
 		}
 	}
@@ -111,40 +106,32 @@ func (f *File) keepHeader(blocks []byte, packets []capture.BlockEnd) error {
 	return nil
 }
 
-// packetsBegin returns the position in the queue at which the blocks of these packets begin.
-func packetsBegin(blocks []byte, packets []capture.BlockEnd) int64 {
-	if len(packets) == 0 {
-		return 0
-	}
-	return packets[len(packets)-1].End - int64(len(blocks))
-}
-
-// fitting returns how many of the packets belong in the current file. If it is not all of them, the
-// next file begins at the time at.
-func (f *File) fitting(blocks []byte, packets []capture.BlockEnd) (n int, at time.Time) {
+// fitting returns how many of the blocks belong in the current file. If not all do, the next file
+// begins at the time at.
+func (f *File) fitting(blocks []byte, ends []capture.BlockEnd) (n int, at time.Time) {
 	r, p := &f.rotation, f.current
 	if r.isSingle() {
-		return len(packets), at
+		return len(ends), at
 	}
 	until := int64(math.MaxInt64)
 	if r.Period > 0 {
 		until = r.until(f.place).UnixNano()
 	}
-	begins, count := packetsBegin(blocks, packets), p.packets
-	for i := range packets {
-		if isPacket(&packets[i]) {
-			if stamp := packets[i].Time; stamp >= until || f.isFull(begins, count) {
+	begins, count := beginOf(blocks, ends), p.packets
+	for i := range ends {
+		if isPacket(&ends[i]) {
+			if stamp := ends[i].Time; stamp >= until || f.isFull(begins, count) {
 				return i, time.Unix(0, stamp)
 			}
 			count++
 		}
-		begins = packets[i].End
+		begins = ends[i].End
 	}
-	return len(packets), at
+	return len(ends), at
 }
 
-// isFull reports whether the current file reaches its limit of bytes or packets by this many packets
-// up to a position in the queue. A file that omits packets does not: see isSpent.
+// isFull reports whether the current file reaches its limit of bytes or packets by this many
+// packets up to a position in the queue. A file that omits packets does not: see isSpent.
 func (f *File) isFull(position int64, packets uint64) bool {
 	if packets == 0 || f.current.stream.full {
 		return false
@@ -169,7 +156,7 @@ func (f *File) tend(idle bool) error {
 		err = f.reportDepartures()
 	}
 	if err != nil {
-		f.err = f.current.stream.err // nil if the file was renamed: it still takes the blocks in the queue
+		f.err = f.current.stream.err // nil if it was renamed: it still takes the blocks in the queue
 		return err
 	}
 	if !idle || f.rotation.Period == 0 || f.rotation.Stamped {
@@ -197,8 +184,8 @@ func (f *File) tend(idle bool) error {
 	return f.err
 }
 
-// rotate ends the current file and begins the next one, unless Rotation.Files is reached. If
-// there is no room for the next one, or for the end of the current one, it returns an error and the
+// rotate ends the current file and begins the next one, unless Rotation.Files is reached. If there
+// is no room for the next one, or for the end of the current one, it returns an error and the
 // current file stays open, so that its closing statistics also count the packets that come later.
 func (f *File) rotate(at time.Time) error {
 	next := f.rotation.next(f.place, at)
@@ -328,7 +315,8 @@ func (f *File) statistics(own capture.Accounts) []byte {
 	return f.statisticsOf(own, func(source int) bool { return !f.departures.retired[source] })
 }
 
-// statisticsOf returns the statistics of the sources in the current file for which has returns true.
+// statisticsOf returns the statistics of the sources in the current file for which has returns
+// true.
 func (f *File) statisticsOf(own capture.Accounts, has func(source int) bool) []byte {
 	s := &statistics{Accounts: own, start: f.place.Began, number: f.place.Number, has: has, interfaceOf: f.current.stream.interfaceOf}
 	if f.place.Number == 0 {

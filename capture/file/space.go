@@ -97,7 +97,8 @@ func (s *space) needsSync() bool {
 	return slices.ContainsFunc(s.removed, func(r *removed) bool { return r.file == nil && r.synced.IsZero() })
 }
 
-// endSync records that a sync of the disk that began at a time has ended now. Call update before it.
+// endSync records that a sync of the disk that began at a time has ended now. Call update before
+// it.
 func (s *space) endSync(began, now time.Time) {
 	for _, r := range s.removed {
 		if r.file == nil && r.synced.IsZero() && r.since.Before(began) {

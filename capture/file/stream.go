@@ -16,14 +16,14 @@ import (
 // belongs to one goroutine at a time; any goroutine may read size and takenNow.
 type stream struct {
 	out    io.Writer
-	name   string           // the file's name in errors
-	frames *frames          // nil without compression
-	unsent []byte           // the file's header, until it is written; then nil
-	header int64            // bytes of the header in the file
-	start  int64            // the position in the queue that is position 0 of the file, if it is not compressed
-	size   atomic.Int64     // bytes written to the file
-	torn   bool             // the file ends with a partial block that could not be removed
-	recent recent           // the packets that can be removed from the file's end
+	name   string       // the file's name in errors
+	frames *frames      // nil without compression
+	unsent []byte       // the file's header, until it is written; then nil
+	header int64        // bytes of the header in the file
+	start  int64        // position of the file's beginning in the queue; without compression
+	size   atomic.Int64 // bytes written to the file
+	torn   bool         // the file ends with a partial block that could not be removed
+	recent recent
 	mu     sync.Mutex       // guards taken
 	taken  capture.Accounts // Captured and Bytes of the packets in the file
 	err    error            // the file's first error, which ends writing
@@ -77,9 +77,9 @@ func (s *stream) reportEvery(interval time.Duration, statistics func() []byte) {
 }
 
 // write adds blocks, and counts the packets that the file took. If the file took only part of a
-// block, that part is removed if the file can Seek and Truncate. With compression, blocks and
-// packets are kept until they fill a frame.
-func (s *stream) write(blocks []byte, packets []capture.BlockEnd) error {
+// block, that part is removed if the file can Seek and Truncate. With compression, blocks are kept
+// until they fill a frame.
+func (s *stream) write(blocks []byte, ends []capture.BlockEnd) error {
 	if s.unsent != nil {
 		s.writeHeader()
 	}
@@ -87,12 +87,12 @@ func (s *stream) write(blocks []byte, packets []capture.BlockEnd) error {
 		return s.err
 	}
 	if s.numbers != nil {
-		s.number(blocks, packets)
+		s.number(blocks, ends)
 	}
 	if s.frames == nil {
-		return s.put(blocks, packets)
+		return s.put(blocks, ends)
 	}
-	s.frames.add(blocks, packets)
+	s.frames.add(blocks, ends)
 	if s.frames.isFull() {
 		return s.seal()
 	}
@@ -118,19 +118,19 @@ func (s *stream) seal() error {
 	if s.frames == nil || s.err != nil || len(s.frames.blocks) == 0 {
 		return s.err
 	}
-	packed, packets := s.frames.seal()
+	packed, ends := s.frames.seal()
 	// A frame's packets are in the file only when the whole frame is.
-	for i := range packets {
-		packets[i].End = s.start + s.size.Load() + int64(len(packed))
+	for i := range ends {
+		ends[i].End = s.start + s.size.Load() + int64(len(packed))
 	}
-	return s.put(packed, packets)
+	return s.put(packed, ends)
 }
 
 // put writes blocks, or a frame, as far as grant and the file allow. It counts the packets that are
 // whole in the file, and removes a partial block at its end.
-func (s *stream) put(blocks []byte, packets []capture.BlockEnd) error {
-	start, given := s.size.Load(), packets
-	blocks, packets, ended := s.granted(blocks, packets)
+func (s *stream) put(blocks []byte, ends []capture.BlockEnd) error {
+	start, given := s.size.Load(), ends
+	blocks, ends, ended := s.granted(blocks, ends)
 	n, err := s.out.Write(blocks)
 	if err == nil && n < len(blocks) {
 		err = io.ErrShortWrite
@@ -141,38 +141,38 @@ func (s *stream) put(blocks []byte, packets []capture.BlockEnd) error {
 	}
 	end := start + int64(n)
 	s.size.Store(end)
-	arrived, whole := len(packets), end // the number of whole packets, and the end of the last whole block
+	arrived, whole := len(ends), end // the number of whole blocks, and the end of the last one
 	if n < len(blocks) {
-		arrived = s.endingBy(end, packets)
+		arrived = s.endingBy(end, ends)
 		whole = start
 		if end >= s.header {
 			whole = max(start, s.header)
 		}
 		if arrived > 0 {
-			whole = max(whole, packets[arrived-1].End-s.start)
+			whole = max(whole, ends[arrived-1].End-s.start)
 		}
 	}
 	s.mu.Lock()
-	count(&s.taken, packets[:arrived])
+	count(&s.taken, ends[:arrived])
 	s.mu.Unlock()
 	s.undescribe(given[arrived:])
-	s.recent.add(packets[:arrived], s.start)
+	s.recent.add(ends[:arrived], s.start)
 	s.cut(whole)
 	return s.err
 }
 
-// endingBy returns how many of the packets end at or before a position in the file.
-func (s *stream) endingBy(position int64, packets []capture.BlockEnd) int {
-	return sort.Search(len(packets), func(i int) bool { return packets[i].End-s.start > position })
+// endingBy returns how many blocks end at or before a position in the file.
+func (s *stream) endingBy(position int64, ends []capture.BlockEnd) int {
+	return sort.Search(len(ends), func(i int) bool { return ends[i].End-s.start > position })
 }
 
 // count counts packets that a file took. It is fast because consecutive packets are mostly of one
 // source.
-func count(taken *capture.Accounts, packets []capture.BlockEnd) {
-	for len(packets) > 0 {
-		first, n, bytes := &packets[0], 0, uint64(0)
-		for n < len(packets) && packets[n].Source == first.Source {
-			bytes += uint64(packets[n].Bytes)
+func count(taken *capture.Accounts, ends []capture.BlockEnd) {
+	for len(ends) > 0 {
+		first, n, bytes := &ends[0], 0, uint64(0)
+		for n < len(ends) && ends[n].Source == first.Source {
+			bytes += uint64(ends[n].Bytes)
 			n++
 		}
 		if isPacket(first) {
@@ -180,29 +180,29 @@ func count(taken *capture.Accounts, packets []capture.BlockEnd) {
 			a.Captured += uint64(n)
 			a.Bytes += bytes
 		}
-		packets = packets[n:]
+		ends = ends[n:]
 	}
 }
 
 // granted returns the first of these blocks, as many as grant permits. An error ends the session.
-func (s *stream) granted(blocks []byte, packets []capture.BlockEnd) ([]byte, []capture.BlockEnd, error) {
-	if s.grant == nil || len(packets) == 0 {
-		return blocks, packets, nil
+func (s *stream) granted(blocks []byte, ends []capture.BlockEnd) ([]byte, []capture.BlockEnd, error) {
+	if s.grant == nil || len(ends) == 0 {
+		return blocks, ends, nil
 	}
 	if s.full {
 		return nil, nil, nil
 	}
 	room, ended := s.grant(int64(len(blocks)))
 	if room >= int64(len(blocks)) {
-		return blocks, packets, ended
+		return blocks, ends, ended
 	}
 	s.full = true
 	start := s.size.Load()
-	n := s.endingBy(start+room, packets)
+	n := s.endingBy(start+room, ends)
 	if n == 0 {
 		return nil, nil, ended
 	}
-	return blocks[:packets[n-1].End-s.start-start], packets[:n], ended
+	return blocks[:ends[n-1].End-s.start-start], ends[:n], ended
 }
 
 // tend writes the blocks kept for a frame, writes the statistics if they are due, and checks the

@@ -81,13 +81,13 @@ type lateEncoder interface{ finish(c *chunk) }
 
 // statistics are the accounts of a file's sources, which an encoder may write as blocks.
 type statistics struct {
-	capture.Accounts                                           // of the packets in this file
-	start            time.Time                                 // when counting began
-	session          capture.Accounts                          // of the packets in all files of the session so far; nil = no comment
-	since            time.Time                                 // when counting for session began
-	number           int                                       // index of this file, from 0
-	has              func(source int) bool                     // whether the block of a source is written; nil = those of all
-	interfaceOf      func(source int) (number uint32, ok bool) // numbering.interfaceOf
+	capture.Accounts                                    // of the packets in this file
+	start            time.Time                          // when counting began
+	session          capture.Accounts                   // of the packets in all files of the session so far; nil = no comment
+	since            time.Time                          // when counting for session began
+	number           int                                // index of this file, from 0
+	has              func(int) bool                     // whether the block of a source is written; nil = those of all
+	interfaceOf      func(int) (number uint32, ok bool) // numbering.interfaceOf
 }
 
 // comment returns a function that makes the comment of a source's statistics in a file of a series:

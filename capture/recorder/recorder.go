@@ -335,8 +335,8 @@ func (r *Recorder) accounts(final capture.Accounts) capture.Accounts {
 }
 
 // AccountOf returns the recorder's account of a source for which Forget has just returned true. a
-// is the session's account of it. Of the packets that the session captured, files have some, did not
-// take others, and never got the rest.
+// is the session's account of it. Of the packets that the session captured, files have some, did
+// not take others, and never got the rest.
 func (r *Recorder) AccountOf(source int, a capture.Account) capture.Account {
 	taken, refused := r.taken.Of(source), r.refused.Of(source).NotTaken
 	rest := a.Captured - taken.Captured - refused

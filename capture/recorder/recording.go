@@ -137,7 +137,7 @@ func (r *Recorder) hasMore(w *written) bool {
 		end := w.end.Load() // read before head: finish sets end to head
 		tail := r.ring.tail.Load()
 		switch {
-		case tail >= end: // it may even be later, because Write overwrites packets before write drains
+		case tail >= end: // > if Write has overwritten packets before write drained
 			return false
 		case tail < r.ring.head.Load():
 			return true

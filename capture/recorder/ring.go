@@ -45,8 +45,8 @@ type header struct {
 
 const headerSize = int(unsafe.Sizeof(header{}))
 
-// room returns how many bytes of the ring a packet of this many bytes needs: those of the header, and
-// its own rounded up to a multiple of 8.
+// room returns how many bytes of the ring a packet of this many bytes needs: those of the header,
+// and its own rounded up to a multiple of 8.
 func room(bytes int) uint64 { return uint64(headerSize) + uint64(bytes+7)&^7 }
 
 // hasRoom reports whether this many bytes are free.

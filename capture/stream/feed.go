@@ -22,10 +22,10 @@ const (
 )
 
 // A feed sends pcapng or pcap to any number of clients, to each from the moment it joins. It is the
-// part that Server and Sender have in common. In a live session it does not wait for slow clients: a
-// client that falls behind by more than the log's length loses the oldest blocks, and a stream of
-// pcapng has the count. Its methods begin, Write, Flush and end belong to the session's goroutine, and
-// serve to one goroutine for each client.
+// part that Server and Sender have in common. In a live session it does not wait for slow clients:
+// a client that falls behind by more than the log's length loses the oldest blocks, and a stream of
+// pcapng has the count. Its methods begin, Write, Flush and end belong to the session's goroutine,
+// and serve to one goroutine for each client.
 type feed struct {
 	options     Options
 	patience    time.Duration // how long the end waits for clients
@@ -190,7 +190,8 @@ func (f *feed) await(most int) {
 	}
 }
 
-// hasRead reports whether a client has joined and no client has more than `most` bytes left to read.
+// hasRead reports whether a client has joined and no client has more than `most` bytes left to
+// read.
 func (f *feed) hasRead(most int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -204,8 +205,8 @@ func (f *feed) hasRead(most int) bool {
 	return f.joined
 }
 
-// Flush starts to send the added packets. With complete capture files it waits until all clients have
-// read them from the log.
+// Flush starts to send the added packets. With complete capture files it waits until all clients
+// have read them from the log.
 func (f *feed) Flush() error {
 	f.flush()
 	f.await(0)
@@ -292,9 +293,9 @@ func (f *feed) clientsNow() (clients int, lost uint64) {
 	return len(f.clients), lost
 }
 
-// takenNow returns by source the packets and bytes that have arrived so far (Captured, Bytes), and the
-// packets that were written and cannot arrive any more (NotTaken). The others may still arrive. It is
-// nil before begin. Any goroutine may call it.
+// takenNow returns by source the packets and bytes that have arrived so far (Captured, Bytes), and
+// the packets that were written and cannot arrive any more (NotTaken). The others may still arrive.
+// It is nil before begin. Any goroutine may call it.
 func (f *feed) takenNow() capture.Accounts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -319,7 +320,8 @@ func (f *feed) takenNow() capture.Accounts {
 }
 
 // backlog returns how many bytes of blocks the clients have read from the log (taken), the sum of
-// taken and the bytes that wait for the slowest client (added), and how many bytes may wait (limit).
+// taken and the bytes that wait for the slowest client (added), and how many bytes may wait
+// (limit).
 func (f *feed) backlog() (added, taken, limit int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

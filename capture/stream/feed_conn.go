@@ -67,8 +67,8 @@ func (c *feedConn) secure(ctx context.Context, through *tls.Conn) error {
 	return through.HandshakeContext(ctx)
 }
 
-// listen starts to read and discard bytes from the peer, and closes gone when the connection is reset
-// or closed on both sides. A peer that has closed only its own side still receives.
+// listen starts to read and discard bytes from the peer, and closes gone when the connection is
+// reset or closed on both sides. A peer that has closed only its own side still receives.
 func (c *feedConn) listen() {
 	go func() {
 		defer close(c.gone)

@@ -38,33 +38,34 @@ func logSize(available uint64, isLive bool) int {
 type feedLog struct {
 	mu         sync.RWMutex
 	mem        []byte
-	head, tail uint64   // positions after the last block and of the first one; they only grow
-	added      []uint64 // blocks before head, by source
-	gone       []uint64 // blocks before tail, by source
-	skipped    []uint64 // packets while there was no client, by source
-	first      int      // sources that the stream's header describes
-	interfaces []feedInterface
-	described  int  // number of the last description
-	asPCAP     bool // read returns packets of pcap, and no descriptions
+	head, tail uint64          // positions after the last block and of the first one; they only grow
+	added      []uint64        // by source: blocks before head
+	evicted    []uint64        // by source: blocks before tail
+	skipped    []uint64        // by source: packets while there was no client
+	inHeader   int             // how many sources the header of each stream describes
+	interfaces []feedInterface // the others
+	described  int             // feedInterface.number of the last one
+	asPCAP     bool            // read returns packets of pcap, and no descriptions
 }
 
-// A feedInterface is the description of a source that the stream's header lacks.
+// A feedInterface is the description of a source that is not in the header of each stream.
 type feedInterface struct {
-	source, number int // number counts the descriptions
-	block          []byte
+	source int
+	number int // counts the descriptions, from 1
+	block  []byte
 }
 
 func newFeedLog(size, sources int) *feedLog {
 	return &feedLog{
-		mem: make([]byte, size), added: make([]uint64, sources), gone: make([]uint64, sources), skipped: make([]uint64, sources), first: sources,
+		mem: make([]byte, size), added: make([]uint64, sources), evicted: make([]uint64, sources), skipped: make([]uint64, sources), inHeader: sources,
 	}
 }
 
 // size is how many bytes of blocks fit.
 func (l *feedLog) size() int { return len(l.mem) }
 
-// describe adds a source whose description the stream's header lacks. It replaces an earlier source
-// of the same index.
+// describe adds a source that is not in the header of each stream. It replaces an earlier source of
+// the same index.
 func (l *feedLog) describe(source int, block []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +73,7 @@ func (l *feedLog) describe(source int, block []byte) {
 	l.interfaces = slices.DeleteFunc(l.interfaces, func(i feedInterface) bool { return i.source == source })
 	l.interfaces = append(l.interfaces, feedInterface{source, l.described, block})
 	for len(l.added) <= source {
-		l.added, l.gone, l.skipped = append(l.added, 0), append(l.gone, 0), append(l.skipped, 0)
+		l.added, l.evicted, l.skipped = append(l.added, 0), append(l.evicted, 0), append(l.skipped, 0)
 	}
 }
 
@@ -135,7 +136,7 @@ func (l *feedLog) evict(head uint64) {
 	for head-l.tail > uint64(len(l.mem)) {
 		block, next := l.block(l.tail)
 		if block != nil {
-			l.gone[pcapng.PacketInterface(block)]++
+			l.evicted[pcapng.PacketInterface(block)]++
 		}
 		l.tail = next
 	}
@@ -156,11 +157,11 @@ func (l *feedLog) block(at uint64) (block []byte, next uint64) {
 
 // A feedCursor is a client's position in a log. It belongs to the client's goroutine.
 type feedCursor struct {
-	at      uint64
+	at      uint64           // position of the next block
 	bytes   int64            // bytes of blocks that read has returned
-	passed  []uint64         // blocks before at, by source
-	pending []uint64         // packets overwritten before the client read them, not yet reported in a block
-	lost    capture.Accounts // Lost: all overwritten packets, reported or not
+	passed  []uint64         // by source: blocks before at
+	pending []uint64         // by source: packets that the client lost, not yet reported in a block
+	lost    capture.Accounts // Lost: all packets that the client lost, reported or not
 	given   capture.Accounts // Captured and Bytes of the packets that read has returned
 	batch   []sent           // the packets that the last read returned; their ends are relative to its start
 
@@ -186,7 +187,7 @@ func (l *feedLog) join() *feedCursor {
 	n := len(l.added)
 	c := &feedCursor{at: l.head, passed: make([]uint64, n), pending: make([]uint64, n), lost: make(capture.Accounts, n), given: make(capture.Accounts, n)}
 	copy(c.passed, l.added)
-	for c.streamed < uint32(l.first) {
+	for c.streamed < uint32(l.inHeader) {
 		c.numbers = append(c.numbers, c.streamed)
 		c.streamed++
 	}
@@ -202,8 +203,8 @@ func (l *feedLog) lostBy(c *feedCursor) uint64 {
 	c.grow(len(l.added))
 	lost := c.lost.Total().Lost
 	if c.at < l.tail {
-		for i, gone := range l.gone {
-			lost += gone - c.passed[i]
+		for i, evicted := range l.evicted {
+			lost += evicted - c.passed[i]
 		}
 	}
 	return lost
@@ -213,7 +214,7 @@ func (l *feedLog) lostBy(c *feedCursor) uint64 {
 // holds mu.
 func (l *feedLog) waiting(c *feedCursor, source int) uint64 {
 	c.grow(len(l.added))
-	return l.added[source] - max(c.passed[source], l.gone[source])
+	return l.added[source] - max(c.passed[source], l.evicted[source])
 }
 
 // describeRest appends the interfaces that the client's stream does not have yet.
@@ -233,47 +234,50 @@ func (l *feedLog) read(c *feedCursor, dst []byte, limit int) []byte {
 	c.grow(len(l.added))
 	dst, c.departed = append(dst, c.departed...), nil
 	if c.at < l.tail {
-		for i, gone := range l.gone {
-			lost := gone - c.passed[i]
-			c.pending[i] += lost
-			c.lost[i].Lost += lost
-			c.passed[i] = gone
+		for source, evicted := range l.evicted {
+			c.lose(source, evicted-c.passed[source])
 		}
 		c.at = l.tail
 	}
 	for c.at < l.head {
 		block, next := l.block(c.at)
-		if block == nil {
-			c.at = next
-			continue
+		switch {
+		case block == nil: // the unused end of the memory
+		case len(block) == pcapng.HeaderSize: // the block was longer than the log
+			c.lose(int(pcapng.PacketInterface(block)), 1)
+		case len(dst) > 0 && len(dst)+len(block) > limit:
+			return dst
+		default:
+			dst = l.appendBlock(c, dst, block)
+			c.give(block, len(dst))
 		}
-		i := pcapng.PacketInterface(block)
-		if len(block) == pcapng.HeaderSize { // the block was longer than the log
-			c.passed[i]++
-			c.pending[i]++
-			c.lost[i].Lost++
-			c.at = next
-			continue
-		}
-		if len(dst) > 0 && len(dst)+len(block) > limit {
-			break
-		}
-		dst = l.appendBlock(c, dst, block, i)
-		c.bytes += int64(len(block))
-		p := sent{end: int64(len(dst)), source: i, bytes: uint32(pcapng.PacketSize(block))}
-		c.batch = append(c.batch, p)
-		c.passed[i]++
-		c.given[i].Captured++
-		c.given[i].Bytes += uint64(p.bytes)
 		c.at = next
 	}
 	return dst
 }
 
-// appendBlock appends the block of a packet of source i in the client's format and numbering.
-func (l *feedLog) appendBlock(c *feedCursor, dst, block []byte, i uint32) []byte {
-	more := c.pending[i]
-	c.pending[i] = 0
+// lose counts the next packets of a source as lost.
+func (c *feedCursor) lose(source int, packets uint64) {
+	c.passed[source] += packets
+	c.pending[source] += packets
+	c.lost[source].Lost += packets
+}
+
+// give counts the next packet as returned by read. end is the end of its block in the result.
+func (c *feedCursor) give(block []byte, end int) {
+	p := sent{end: int64(end), source: pcapng.PacketInterface(block), bytes: uint32(pcapng.PacketSize(block))}
+	c.batch = append(c.batch, p)
+	c.bytes += int64(len(block))
+	c.passed[p.source]++
+	c.given[p.source].Captured++
+	c.given[p.source].Bytes += uint64(p.bytes)
+}
+
+// appendBlock appends the block of a packet in the client's format and numbering.
+func (l *feedLog) appendBlock(c *feedCursor, dst, block []byte) []byte {
+	source := pcapng.PacketInterface(block)
+	more := c.pending[source]
+	c.pending[source] = 0
 	if l.asPCAP {
 		return pcapng.AppendPcapPacket(dst, pcapng.PcapMicroseconds, int64(pcapng.PacketTime(block)), pcapng.PacketWireLen(block), pcapng.PacketData(block))
 	}
@@ -284,7 +288,7 @@ func (l *feedLog) appendBlock(c *feedCursor, dst, block []byte, i uint32) []byte
 	} else {
 		dst = append(dst, block...)
 	}
-	pcapng.SetPacketInterface(dst[start:], c.numbers[i])
+	pcapng.SetPacketInterface(dst[start:], c.numbers[source])
 	return dst
 }
 

@@ -18,8 +18,8 @@ import (
 const (
 	// senderPatience is how long the end of a session waits for a Sender's peer.
 	senderPatience = 10 * time.Second
-	// A Sender reconnects after the pause firstRedial, and then after twice as long each time, up to
-	// lastRedial. After a connection of at least lastRedial the next pause is firstRedial again.
+	// A Sender reconnects after the pause firstRedial, and then after twice as long each time, up
+	// to lastRedial. After a connection of at least lastRedial the next pause is firstRedial again.
 	firstRedial, lastRedial = time.Second, time.Minute
 	// dialPatience is the timeout of an attempt, including the TLS handshake.
 	dialPatience = 5 * time.Second

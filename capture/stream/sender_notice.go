@@ -31,7 +31,8 @@ type senderNotices struct {
 	at       time.Time     // time of the last notice
 	silence  time.Duration // the pause until the next notice with counts
 
-	ended, again, slow bool // that a connection has ended, that there is a new one, or that the peer is too slow was reported
+	// These were reported: the end of a connection, a new connection, a peer that is too slow.
+	ended, again, slow bool
 }
 
 func newSenderNotices(name string) *senderNotices {

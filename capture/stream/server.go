@@ -162,7 +162,7 @@ type ServerAccount struct {
 	Connected int    // clients now
 	Clients   uint64 // connections admitted so far
 	Refused   uint64 // connections not admitted: too many, refused by Options.Peer, or failed TLS handshake
-	Lost      uint64 // packets that clients lost because they were too slow; not those that a client left when it disconnected
+	Lost      uint64 // packets lost by slow clients, without those that a client left when it disconnected
 }
 
 // Account returns the counts so far; they are final after End. Any goroutine may call it.

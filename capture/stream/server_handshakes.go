@@ -19,8 +19,8 @@ const (
 
 // handshakes are the connections whose TLS handshake is under way. They have their own limits, so
 // that handshakes that never end cannot use up MaxClients. When there are too many, the oldest one
-// is closed, of the same address if that has too many: it has failed, because a handshake takes only
-// some milliseconds.
+// is closed, of the same address if that has too many: it has failed, because a handshake takes
+// only some milliseconds.
 type handshakes struct {
 	mu  sync.Mutex
 	all []*handshaking // the oldest first

@@ -1,13 +1,14 @@
 // Package anonymize makes copies of packets that can be published: with other addresses, and
-// without payload. An [Input] wraps another input, so that outputs never receive an original packet.
+// without payload. An [Input] wraps another input, so that outputs never receive an original
+// packet.
 //
 // Headers that this package can parse are kept, with their addresses mapped by a [mapper] and their
-// checksums as right or wrong as before: Ethernet, VLAN tags, MPLS, PPPoE, Linux's cooked
-// headers, ARP, IPv4, IPv6 with its options and fragments, TCP, UDP, ICMP, ICMPv6 with neighbour
-// discovery, IGMP, GRE, VXLAN, Geneve, IP in IP, and the packets that ICMP errors quote; of SCTP
-// the common header, of ESP the first 8 bytes. Everything after the last of them is cut, and so is
-// everything after the IP header of a fragment that is not the first. Options that may contain an
-// address are overwritten with zeros. The length on the wire stays.
+// checksums as right or wrong as before: Ethernet, VLAN tags, MPLS, PPPoE, Linux's cooked headers,
+// ARP, IPv4, IPv6 with its options and fragments, TCP, UDP, ICMP, ICMPv6 with neighbour discovery,
+// IGMP, GRE, VXLAN, Geneve, IP in IP, and the packets that ICMP errors quote; of SCTP the common
+// header, of ESP the first 8 bytes. Everything after the last of them is cut, and so is everything
+// after the IP header of a fragment that is not the first. Options that may contain an address are
+// overwritten with zeros. The length on the wire stays.
 package anonymize
 
 import (

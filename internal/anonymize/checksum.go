@@ -43,8 +43,8 @@ func (r *rewriter) fix(s *checksum, kept int) {
 	case s.isUDP && old == 0:
 		return
 	case s.size > 0 && old == r.pseudo(r.old, s) && !r.isRight(s):
-		// The checksum of the pseudo-header alone, to which the card adds the rest. The update below
-		// is for complemented sums, and this one is not complemented.
+		// The checksum of the pseudo-header alone, to which the card adds the rest. The update
+		// below is for complemented sums, and this one is not complemented.
 		binary.BigEndian.PutUint16(r.new[s.field:], r.pseudo(r.new, s))
 		return
 	}

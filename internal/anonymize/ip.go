@@ -4,7 +4,7 @@ import "encoding/binary"
 
 // A layer locates the parts of an IP header that the checksum of its payload covers.
 type layer struct {
-	addresses, size int // offset of the source address, and bytes of source and destination together
+	addresses, size int // offset and bytes of source and destination together
 	length          int // of the payload, by the IP header
 }
 
@@ -161,7 +161,7 @@ func (r *rewriter) fixed(at, end, size int) int {
 }
 
 func (r *rewriter) tcp(at, end int, ip layer) int {
-	const beginning, size = 8, 20 // an ICMP error may quote only the beginning: the ports and the sequence number
+	const beginning, size = 8, 20 // an ICMP error may quote only the ports and the sequence number
 	if end-at < size {
 		return r.fixed(at, end, beginning)
 	}

@@ -14,8 +14,8 @@ import (
 // implementations map all addresses to the same ones with the same key.
 //
 // Where a bit of the address equals that of the padding, the AES block of the next bit is the same,
-// as in the published algorithm. Therefore about one of 15,000 IPv4 addresses is mapped to itself. A
-// reader without the key cannot find out which.
+// as in the published algorithm. Therefore about one of 15,000 IPv4 addresses is mapped to itself.
+// A reader without the key cannot find out which.
 //
 // MAC addresses are mapped in the same way, with another padding, to which the number of the bit is
 // added so that each block is different. The multicast bit and the locally administered bit are
@@ -23,7 +23,7 @@ import (
 // no memory per address.
 type mapper struct {
 	block   cipher.Block
-	ip, mac [aes.BlockSize]byte // paddings: input of AES, before bits of the address replace the first ones
+	ip, mac [aes.BlockSize]byte // paddings: inputs of AES, whose first bits are replaced
 
 	in, out [aes.BlockSize]byte      // memory for flip
 	recent  [1 << recentBits]mapping // cache, by slot

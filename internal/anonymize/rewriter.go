@@ -41,7 +41,8 @@ func (r *rewriter) Rewrite(to *[maxHeaders]byte, typ headers.Link, packet []byte
 
 // link rewrites a packet from its first header on. The functions for the headers after it get two
 // offsets: `at`, where their header begins, and `end`, where the packet that contains it ends. They
-// return the offset at which the kept bytes end, which is `at` if the header is truncated or unknown.
+// return the offset at which the kept bytes end, which is `at` if the header is truncated or
+// unknown.
 func (r *rewriter) link(typ headers.Link, end int) int {
 	etherType, at, ok := typ.Header(r.old)
 	if !ok {

@@ -189,9 +189,6 @@ func (f *File) Close() {
 	}
 }
 
-// Packets returns the number of packets returned so far.
-func (f *File) Packets() uint64 { return f.packets }
-
 // FirstSection returns the first section header of a pcapng file.
 func (f *File) FirstSection() pcapng.Block { return f.first }
 

@@ -66,8 +66,8 @@ type gzipMembers struct {
 	in *bufio.Reader
 }
 
-// Read looks for the next member itself, because package gzip would report other bytes after the last
-// member as a truncated one.
+// Read looks for the next member itself, because package gzip would report other bytes after the
+// last member as a truncated one.
 func (m *gzipMembers) Read(b []byte) (int, error) {
 	for {
 		m.Multistream(false)

@@ -12,7 +12,7 @@ import (
 type Span struct {
 	First   int64
 	Last    int64
-	HasLast bool // false for a file that is compressed, truncated or pcap: its end cannot be read alone
+	HasLast bool // false if the file is compressed, truncated or pcap
 }
 
 // SpanOf reads a file's span from its beginning and its end. The error is io.EOF if it has no

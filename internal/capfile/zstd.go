@@ -10,12 +10,13 @@ import (
 )
 
 const (
-	// maxZstdWindow is the maximum window of a zstd frame in bytes, the memory that its decompression
-	// needs. It is the default limit of zstd(1).
+	// maxZstdWindow is the maximum window of a zstd frame in bytes, the memory that its
+	// decompression needs. It is the default limit of zstd(1).
 	maxZstdWindow = 128 << 20
 
 	// maxZstdWindows is the maximum for the windows of all files with one Memory. It is reduced if
-	// little memory is available, but not below minZstdWindows, the window of one frame of zstd -19.
+	// little memory is available, but not below minZstdWindows, the window of one frame of zstd
+	// -19.
 	maxZstdWindows = 1 << 30
 	minZstdWindows = 8 << 20
 )

@@ -11,7 +11,7 @@ import (
 // A Clock is the difference of a clock from a reference clock, as a straight line: at the
 // reference's time Start it is Ahead, and increases by Drift seconds per second.
 type Clock struct {
-	Start   int64         // ns since the Unix epoch, by the reference: the time of the first common packet
+	Start   int64         // ns since the Unix epoch, by the reference: the first common packet
 	Ahead   time.Duration // negative = behind
 	Drift   float64       // 0 = it cannot be distinguished from 0: less than DriftWithin
 	Packets int           // the number of common packets by which the line was found
@@ -39,8 +39,8 @@ const (
 	maxSightings = 1 << 16
 	unusable     = math.MinInt64 // the time of an identifier that several packets have
 
-	// maxTransit is the upper bound for the time in ns that a packet takes through a host. Records of
-	// one identifier within this time are of one packet, at several hooks.
+	// maxTransit is the upper bound for the time in ns that a packet takes through a host. Records
+	// of one identifier within this time are of one packet, at several hooks.
 	maxTransit = 10e6
 )
 
@@ -138,9 +138,9 @@ func slope(all []sighting) float64 {
 	return median(slopes)
 }
 
-// line returns the median of the differences without the drift, the largest distance of a packet from
-// it, and the packets. It leaves out the packets with by far the largest distances: each is two
-// different packets with one identifier.
+// line returns the median of the differences without the drift, the largest distance of a packet
+// from it, and the packets. It leaves out the packets with by far the largest distances: each is
+// two different packets with one identifier.
 func line(all []sighting, drift float64) (ahead, within float64, inliers []sighting) {
 	var rest, far []float64
 	for _, p := range all {

@@ -1,9 +1,9 @@
 // Package follow joins the records of one packet at several places of a host, such as the entry and
 // the exit of an XDP program, and the interface that sends the packet.
 //
-// Records are joined by the packet id if the hook gives one, and otherwise by the parts of the packet
-// that do not change on the way: addresses and ports, IPv4's id, TCP's sequence numbers, and the
-// rest of the bytes after IP's headers. A record that fits several packets is joined to none of
+// Records are joined by the packet id if the hook gives one, and otherwise by the parts of the
+// packet that do not change on the way: addresses and ports, IPv4's id, TCP's sequence numbers, and
+// the rest of the bytes after IP's headers. A record that fits several packets is joined to none of
 // them.
 //
 // The package also finds the difference of two captures' clocks, by their common packets.
@@ -164,7 +164,7 @@ func (t *Table) begin(r *Record, fits int) {
 	t.newest = w
 	t.records++
 	t.index.add(w, &r.id)
-	if fits == 0 { // otherwise the record's packet would have two ways, and later records would fit both
+	if fits == 0 { // otherwise its packet would have two ways, and later records would fit both
 		t.index.add(w, &r.content)
 	}
 }

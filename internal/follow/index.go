@@ -2,8 +2,8 @@ package follow
 
 import "slices"
 
-// An index finds the ways that a record fits. A way is in one bucket for each of its keys. A look-up
-// does not take longer if many ways have the same key.
+// An index finds the ways that a record fits. A way is in one bucket for each of its keys. A
+// look-up does not take longer if many ways have the same key.
 type index struct {
 	buckets  map[key]*bucket
 	regions  map[region][]*bucket
@@ -18,7 +18,7 @@ type bucket struct {
 	first   int       // index of the first in ways that was not removed
 	live    int       // number of ways that were not removed
 	unclear []*Record // records that fit several ways: the last one of each place
-	regions []region  // the regions that list it; nil = one of them is full, or the key is not bySequence
+	regions []region  // the regions that list it; nil = one of them is full, or it has no data
 }
 
 // A spot is a place at which a way of a bucket has a record. At one place a large packet may have
@@ -108,8 +108,8 @@ func (x *index) check(b *bucket, r *Record) {
 	}
 }
 
-// areParts reports whether a record belongs to all ways that it fits: it fits at most one way, or the
-// ways are different parts of its data.
+// areParts reports whether a record belongs to all ways that it fits: it fits at most one way, or
+// the ways are different parts of its data.
 func areParts(all []found) bool {
 	for _, f := range all {
 		if f.ways > 1 {

@@ -70,9 +70,9 @@ type sourcePlace struct{ at, program uint32 }
 
 func newPlaces() places { return places{numbers: make(map[placeName]uint32)} }
 
-// of returns two numbers of the place of one of the source's packets. `at` has an own number for each
-// hook. `program` is the same at the entry and at the exit of a program, so that a way has one record
-// of a program unless the packet's id joins two. Without an id it equals `at`.
+// of returns two numbers of the place of one of the source's packets. `at` has an own number for
+// each hook. `program` is the same at the entry and at the exit of a program, so that a way has one
+// record of a program unless the packet's id joins two. Without an id it equals `at`.
 func (p *places) of(s *packet.Source, packet *packet.Packet, hasID bool) (at, program uint32) {
 	for len(p.sources) <= int(packet.Source) {
 		p.sources = append(p.sources, sourcePlace{})

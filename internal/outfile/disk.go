@@ -74,5 +74,6 @@ func (d *disk) statfs() (*unix.Statfs_t, error) {
 	return s, control(d.File, func(fd int) error { return unix.Fstatfs(fd, s) })
 }
 
-// SyncDisk waits until all files of the disk are synced to it. On btrfs, removed files free their room only then.
+// SyncDisk waits until all files of the disk are synced to it. On btrfs, removed files free their
+// room only then.
 func (d *disk) SyncDisk() error { return control(d.File, unix.Syncfs) }

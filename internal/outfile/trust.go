@@ -87,10 +87,10 @@ func resolveLink(path string) (string, error) {
 	return path, nil // the link was removed meanwhile
 }
 
-// readLink reads the symbolic link at a path; "" = it is not a link. It returns an error of the kind
-// ELOOP if another user than root may have put the link there: the link belongs to that user, or it
-// has a second name, so that it may be a hard link to a link in a directory of root. It also rejects
-// links of procfs, which lead to an open file whatever their text is.
+// readLink reads the symbolic link at a path; "" = it is not a link. It returns an error of the
+// kind ELOOP if another user than root may have put the link there: the link belongs to that user,
+// or it has a second name, so that it may be a hard link to a link in a directory of root. It also
+// rejects links of procfs, which lead to an open file whatever their text is.
 func readLink(path string) (target string, err error) {
 	fd, err := openWithoutLinks(path, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {

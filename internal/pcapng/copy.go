@@ -88,8 +88,8 @@ func AppendMergedSection(b []byte, names []string, sections []Block) []byte {
 	return finish(b, start, options)
 }
 
-// headNumbers has the sizes in bytes of the numbers at the beginning of a block's body, for the types
-// of blocks that can be converted.
+// headNumbers has the sizes in bytes of the numbers at the beginning of a block's body, for the
+// types of blocks that can be converted.
 var headNumbers = map[uint32][]int{
 	TypeSection:    {4, 2, 2, 8},
 	TypeInterface:  {2, 2, 4},
@@ -165,9 +165,9 @@ func (t swapper) option(blockType uint32, code uint16, value []byte, at int) {
 			t.swap(at+i, 2)
 			t.swap(at+i+4, 4)
 		}
-	case is == option{TypePacket, epbHash} && len(value) == 5 && value[0] == hashToeplitz: // other hashes are bytes
+	case is == option{TypePacket, epbHash} && len(value) == 5 && value[0] == hashToeplitz:
 		t.swap(at+1, 4)
-	case is == option{TypePacket, epbVerdict} && len(value) == 9 && value[0] != 0: // 0: in a format of the hardware
+	case is == option{TypePacket, epbVerdict} && len(value) == 9 && value[0] != 0: // 0 is the hardware's
 		t.swap(at+1, 8)
 	case is == option{TypeStatistics, isbStartTime}, is == option{TypeStatistics, isbEndTime}:
 		t.swapAll(at, 4, 4)
