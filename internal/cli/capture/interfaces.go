@@ -29,12 +29,9 @@ func (o *Options) splitInterfaces() (names, patterns []string) {
 	return names, patterns
 }
 
-// pattern returns the first pattern of -i; "" = all are names.
-func (o *Options) pattern() string { return frame.Interfaces(o.interfaces).Pattern() }
-
 // follows reports whether interfaces come and go during the capture. With --drops they do not: one
 // program captures the packets that the stack drops on all interfaces.
-func (o *Options) follows() bool { return o.pattern() != "" && !o.session.StackDrops }
+func (o *Options) follows() bool { return o.interfaces.HasPattern() && !o.session.StackDrops }
 
 // attachesLater reports whether programs are loaded and attached during the capture.
 func (o *Options) attachesLater() bool {
@@ -46,7 +43,7 @@ func (o *Options) attachesLater() bool {
 func (o *Options) checkPatterns(given func(flag string) bool) error {
 	onlyAny := len(o.interfaces) == 1 && o.interfaces[0] == frame.AnyInterface
 	switch {
-	case o.session.StackDrops && o.pattern() != "" && !onlyAny:
+	case o.session.StackDrops && o.interfaces.HasPattern() && !onlyAny:
 		return errors.New("--drops takes the packets of named interfaces, each with its own -i, or of all together: -i any alone")
 	case !o.follows():
 		return nil
@@ -59,11 +56,11 @@ func (o *Options) checkPatterns(given func(flag string) bool) error {
 			return fmt.Errorf("--except %q: %w", pattern, err)
 		}
 	}
-	if err := frame.Interfaces(o.interfaces).Check(); err != nil {
+	if err := o.interfaces.Check(); err != nil {
 		return err
 	}
 	refuse := func(flag, why string) error {
-		return fmt.Errorf("%s and -i %s: %s: name the interfaces, each with its own -i", flag, o.pattern(), why)
+		return fmt.Errorf("%s and -i %s: %s: name the interfaces, each with its own -i", flag, o.interfaces.Pattern(), why)
 	}
 	switch {
 	case o.session.Sink:

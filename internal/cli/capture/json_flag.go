@@ -161,20 +161,12 @@ func (f *jsonFlag) conflict(o *Options) error {
 			continue
 		}
 		first := o.Rotate.FirstName(name)
-		for _, file := range []string{name, first, first + outfile.Partial} {
-			if isSameFile(file, path) {
-				return sameFile(name, path)
-			}
-		}
-		if o.Rotate.IsLater(leadsTo(name), leadsTo(path)) {
-			return sameFile(name, path)
+		if isSameFile(name, path) || isSameFile(first, path) || isSameFile(first+outfile.Partial, path) ||
+			o.Rotate.IsLater(leadsTo(name), leadsTo(path)) {
+			return fmt.Errorf("-w %s and --json=%s would write to the same file: choose another one for the counts", name, path)
 		}
 	}
 	return nil
-}
-
-func sameFile(write, counts string) error {
-	return fmt.Errorf("-w %s and --json=%s would write to the same file: choose another one for the counts", write, counts)
 }
 
 // isSameFile reports whether two paths lead to the same file, even if it does not exist yet. It is

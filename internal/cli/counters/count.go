@@ -157,7 +157,7 @@ const autoHook = "auto"
 
 // chosenHook is the value of --at, whose default depends on other flags.
 func (o *CountOptions) chosenHook() string {
-	if !o.Flags.Changed("at") && o.Interfaces.Follow() && !o.tracesOnly {
+	if !o.Flags.Changed("at") && o.Interfaces.HasPattern() && !o.tracesOnly {
 		return autoHook
 	}
 	return o.at
@@ -186,10 +186,10 @@ func (o *CountOptions) protocols() (p meter.ProtocolsOptions, err error) {
 	} else {
 		o.untraced = frame.PassedAndDropped + "; or detach that program, so that xdpcap attaches its own"
 	}
-	if o.tracesOnly && !o.Interfaces.Follow() {
+	if o.tracesOnly && !o.Interfaces.HasPattern() {
 		chosen = append(chosen, "--verdict")
 	}
-	if o.filter.String() != "" && !o.Interfaces.Follow() {
+	if o.filter.String() != "" && !o.Interfaces.HasPattern() {
 		chosen = append(chosen, "a filter")
 	}
 	if err := o.checkInterfaces(chosen...); err != nil {

@@ -71,7 +71,7 @@ func run[S any](o *Options, g frame.Guard, open ...opener[S]) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
-	interfaces, discovers := o.Interfaces.Named(), len(o.Interfaces) == 0 || o.Interfaces.Follow()
+	interfaces, discovers := o.Interfaces.Names(), len(o.Interfaces) == 0 || o.Interfaces.HasPattern()
 	if o.OfMachine { // it knows -i any itself
 		interfaces, discovers = o.Interfaces, false
 		if len(interfaces) == 0 {

@@ -109,7 +109,7 @@ func (o *DropsOptions) run(cmd *cobra.Command) error {
 		return fmt.Errorf("--flows %d: must be 0 or more", o.flows)
 	case slices.Contains(o.Interfaces, frame.AnyInterface) && len(o.Interfaces) > 1:
 		return errors.New("-i any is all interfaces of this network namespace: omit the others")
-	case o.Interfaces.Follow() && !slices.Contains(o.Interfaces, frame.AnyInterface):
+	case o.Interfaces.HasPattern() && !slices.Contains(o.Interfaces, frame.AnyInterface):
 		return fmt.Errorf("-i %s: one set of programs counts what the machine loses: name the interfaces, or take -i any", o.Interfaces.Pattern())
 	case filter != "" && len(o.Interfaces) == 0:
 		return errors.New("a filter needs a named interface: add -i " + frame.SomeInterface())

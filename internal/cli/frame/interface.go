@@ -121,11 +121,11 @@ func (all Interfaces) Pattern() string {
 	return ""
 }
 
-// Follow reports whether there is a pattern: then matching interfaces may appear and disappear.
-func (all Interfaces) Follow() bool { return all.Pattern() != "" }
+// HasPattern reports whether there is a pattern: then matching interfaces may come and go.
+func (all Interfaces) HasPattern() bool { return all.Pattern() != "" }
 
-// Named returns the names without the patterns.
-func (all Interfaces) Named() []string { return slices.DeleteFunc(slices.Clone(all), IsPattern) }
+// Names returns the names without the patterns.
+func (all Interfaces) Names() []string { return slices.DeleteFunc(slices.Clone(all), IsPattern) }
 
 // Check refuses names and patterns that no interface can match.
 func (all Interfaces) Check() error {
@@ -140,8 +140,8 @@ func (all Interfaces) Check() error {
 	return nil
 }
 
-// Want reports whether a name or a pattern finds an interface.
-func (all Interfaces) Want(ifi *xdp.Interface) bool {
+// Include reports whether an interface has one of the names, or matches a pattern.
+func (all Interfaces) Include(ifi *xdp.Interface) bool {
 	return slices.ContainsFunc(all, func(name string) bool {
 		if !IsPattern(name) {
 			return name == ifi.Name

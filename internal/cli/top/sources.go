@@ -32,7 +32,7 @@ type sources struct {
 // openSources opens the counters of the interfaces that are named; those that patterns name come
 // with look.
 func openSources(o *Options) (s *sources, err error) {
-	s = &sources{o: o, found: counters.NewDiscovery(o.interfaces.Want), openSource: o.openSource}
+	s = &sources{o: o, found: counters.NewDiscovery(o.interfaces.Include), openSource: o.openSource}
 	s.why[runTimes] = "no XDP program runs here"
 	defer func() {
 		if err != nil {
@@ -40,7 +40,7 @@ func openSources(o *Options) (s *sources, err error) {
 		}
 	}()
 	one := ""
-	for _, name := range o.interfaces.Named() {
+	for _, name := range o.interfaces.Names() {
 		opened, err := s.openSource(name)
 		if err != nil {
 			return s, err
@@ -120,7 +120,7 @@ func (s *sources) look() (notice string, err error) {
 		more, failed := one.follow()
 		if failed != nil {
 			// Another program may have come or gone: another way of counting is right then.
-			if more, err = failed.Error(), s.reopen(one); err != nil && len(s.all) == 0 && !s.o.interfaces.Follow() {
+			if more, err = failed.Error(), s.reopen(one); err != nil && len(s.all) == 0 && !s.o.interfaces.HasPattern() {
 				return "", failed
 			}
 		}
@@ -147,7 +147,7 @@ func (s *sources) reopen(one *source) error {
 // discover opens the counters of interfaces that a pattern names and that have come, and closes
 // those of interfaces that have gone.
 func (s *sources) discover() (notice string) {
-	if !s.o.interfaces.Follow() {
+	if !s.o.interfaces.HasPattern() {
 		return ""
 	}
 	ifis, err := s.found.Look()

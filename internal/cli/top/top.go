@@ -116,7 +116,7 @@ func (o *Options) checkTerminal() error {
 		filter = " " + escape.ShellWord(o.filter.Text)
 	}
 	lost := words
-	if o.interfaces.Follow() {
+	if o.interfaces.HasPattern() {
 		lost = " -i any" // drops takes no other patterns
 	}
 	return fmt.Errorf("top draws on a terminal, and this is none: for plain tables: xdpcap count%s --sizes --flows 10%s; "+
