@@ -11,8 +11,8 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/dissect"
-	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/headers"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -66,14 +66,14 @@ func (l *packetLines) add(source int) {
 func (l *packetLines) label(s *capture.Source) string {
 	label := Label(s)
 	if strings.HasPrefix(label, s.File+":") { // it names the file, or the host, already
-		return escape.Text(label)
+		return message.Escape(label)
 	}
 	if l.files && s.Name != "" {
 		label = s.File + ":" + label
 	} else if l.files { // the label begins with the last part of the file's path
 		label = s.File + strings.TrimPrefix(label, filepath.Base(s.File))
 	}
-	return escape.Text(label)
+	return message.Escape(label)
 }
 
 // addSources adds new sources. It is called before packets are appended.
@@ -126,10 +126,10 @@ func (l *packetLines) appendOrigin(b []byte, p *capture.Packet) []byte {
 	if decided {
 		name, code := verdictName(kind, verdict)
 		if p.To != 0 && l.format.Verbose > 0 && l.outletName != nil {
-			name += " to " + escape.Text(l.outletName(p.To))
+			name += " to " + message.Escape(l.outletName(p.To))
 		}
 		if reason != "" && location == "" {
-			name += " " + escape.Text(reason)
+			name += " " + message.Escape(reason)
 		}
 		if l.format.Color && code != "" {
 			b = fmt.Appendf(b, "\x1b[%sm[%s]\x1b[0m", code, name)
@@ -138,9 +138,9 @@ func (l *packetLines) appendOrigin(b []byte, p *capture.Packet) []byte {
 		}
 	}
 	if location != "" {
-		b = fmt.Appendf(b, "[%s %s", escape.Text(reason), escape.Text(location))
+		b = fmt.Appendf(b, "[%s %s", message.Escape(reason), message.Escape(location))
 		if p.Device() != 0 && l.outletName != nil {
-			b = fmt.Append(b, " at ", escape.Text(l.outletName(p.Device())))
+			b = fmt.Append(b, " at ", message.Escape(l.outletName(p.Device())))
 		}
 		b = append(b, ']')
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -166,7 +166,7 @@ func (c *Collector[S]) recent() (S, error) {
 
 // labelValue makes a label of a text that may not be UTF-8, which Prometheus refuses: the name of
 // an interface can have any bytes. Two different texts never result in the same label.
-func labelValue(s string) string { return escape.Text(strings.ReplaceAll(s, `\`, `\\`)) }
+func labelValue(s string) string { return message.Escape(strings.ReplaceAll(s, `\`, `\\`)) }
 
 func labelValues(values []string) []string {
 	escaped := make([]string, len(values))

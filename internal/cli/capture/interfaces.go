@@ -10,7 +10,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/pods"
 )
 
@@ -91,7 +91,7 @@ func someLabels(labels []string) string {
 // withoutInterface returns the error of a capture without -i. words are the arguments.
 func withoutInterface(p *frame.Process, words []string) error {
 	if len(words) > 0 && outputs.IsCaptureName(words[0]) {
-		return fmt.Errorf("%s is a file: read it with xdpcap read %s", words[0], escape.ShellWord(words[0]))
+		return fmt.Errorf("%s is a file: read it with xdpcap read %s", words[0], message.ShellWord(words[0]))
 	}
 	return p.WhichInterface(", or -i any for all")
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
@@ -144,7 +144,7 @@ func (f *jsonFlag) explain(words []string, faulty error) error {
 	if f.file != onStderr || len(words) == 0 || !strings.ContainsAny(words[0], "/.") {
 		return faulty
 	}
-	return fmt.Errorf("%s is no filter: to write the counts to a file say --json=%s", words[0], escape.ShellWord(words[0]))
+	return fmt.Errorf("%s is no filter: to write the counts to a file say --json=%s", words[0], message.ShellWord(words[0]))
 }
 
 // conflict refuses a file of --json that is also a file of the capture, because each would

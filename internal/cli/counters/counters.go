@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 	"github.com/xdpcap/xdpcap/internal/xdp"
@@ -168,7 +168,7 @@ func WriteBlock[S any](p *frame.Page, when, of string, i meter.Interval[S], r Re
 	if i.Took != i.Elapsed {
 		over = fmt.Sprintf("rates %s, totals over %.3f s", over, i.Elapsed.Seconds())
 	}
-	if of = escape.Text(of); p.Columns > 0 { // the name is shortened before the numbers are
+	if of = message.Escape(of); p.Columns > 0 { // the name is shortened before the numbers are
 		of = frame.Shorten(of, max(8, p.Columns-utf8.RuneCountInString(when+"  , "+over)))
 	}
 	p.Line("%s  %s, %s", when, of, over)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -171,7 +171,7 @@ func adviceFor(losses []drops.LossRate, iface string, untraced bool) (lines []st
 		for len(causes) > 1 && len(strings.Join(causes, ", "))+len(": ")+len(all[i].text) > frame.MaxColumns {
 			causes = causes[:len(causes)-1]
 		}
-		lines = append(lines, escape.Text(strings.Join(causes, ", ")+": "+all[i].text))
+		lines = append(lines, message.Escape(strings.Join(causes, ", ")+": "+all[i].text))
 	}
 	return lines
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // namespaces are the network namespaces that a table mentions, by their inodes, in the order of
@@ -39,7 +39,7 @@ func (n namespaces) write(w io.Writer, pods map[uint32]string) {
 		}
 	}
 	for inode, pod := range pods {
-		names[inode] = ": pod " + escape.Text(pod)
+		names[inode] = ": pod " + message.Escape(pod)
 	}
 	for i, inode := range n {
 		fmt.Fprintf(w, "@%d is network namespace %d%s\n", i+1, inode, names[inode])

@@ -9,8 +9,8 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
-	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/lost"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -120,7 +120,7 @@ func (r *DropsReport) filterAdvice() []string {
 	if !r.untraced || !r.freed || !dropped || r.Filter != "" {
 		return nil
 	}
-	return []string{"drop: a filter tells whether a flow is among them: xdpcap drops -i " + escape.ShellWord(r.Interface) + " 'udp port 53'"}
+	return []string{"drop: a filter tells whether a flow is among them: xdpcap drops -i " + message.ShellWord(r.Interface) + " 'udp port 53'"}
 }
 
 func (r *DropsReport) lossTable(others *namespaces) *frame.Table {

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/metrics"
 )
@@ -271,7 +271,7 @@ func (r *counterRun[S]) blocks(when string, of func(*counted[S]) meter.Interval[
 const clock = "15:04:05.000"
 
 func (r *counterRun[S]) printObjects(of func(*counted[S]) meter.Interval[S]) error {
-	e := escape.NewJSONEncoder(r.out)
+	e := message.NewJSONEncoder(r.out)
 	for _, c := range r.counted {
 		if err := e.Encode(c.Report(of(c))); err != nil {
 			return frame.ExplainPrint(err)

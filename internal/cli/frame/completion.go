@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -100,7 +99,7 @@ func (p *Process) CompleteInterface(cmd *cobra.Command, _ []string, _ string) ([
 // completions on the command line without quotes, and a container chooses the names of its
 // interfaces and programs, which may be $(reboot).
 func typable(words []string) []string {
-	return slices.DeleteFunc(words, func(word string) bool { return escape.ShellWord(word) != word })
+	return slices.DeleteFunc(words, func(word string) bool { return message.ShellWord(word) != word })
 }
 
 // CompleteList completes the last word of a list with commas. It offers no word twice.

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -43,7 +43,7 @@ func (p *Process) WhichInterface(also string) error {
 func SomeInterface() string {
 	ifis, _ := xdp.Interfaces()
 	if i := slices.IndexFunc(ifis, isOfAny); i >= 0 {
-		return escape.ShellWord(ifis[i].Name)
+		return message.ShellWord(ifis[i].Name)
 	}
 	return "lo"
 }
@@ -70,9 +70,9 @@ func AllInterfaces() (names []string, err error) {
 func interfaceOf(cmd *cobra.Command) string {
 	if i := cmd.Flags().Lookup("interface"); i != nil && i.Changed {
 		if several, ok := i.Value.(pflag.SliceValue); ok {
-			return escape.ShellWord(several.GetSlice()[0])
+			return message.ShellWord(several.GetSlice()[0])
 		}
-		return escape.ShellWord(i.Value.String())
+		return message.ShellWord(i.Value.String())
 	}
 	return SomeInterface()
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/pods"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
@@ -56,7 +56,7 @@ func (p *Process) EnterNetns(f *pflag.FlagSet) error {
 			return err
 		}
 	}
-	p.where = fmt.Sprintf(" --%s %s", flag.Name, escape.ShellWord(flag.Value.String()))
+	p.where = fmt.Sprintf(" --%s %s", flag.Name, message.ShellWord(flag.Value.String()))
 	if err := p.enter(flag.Value.String(), open); err != nil {
 		return fmt.Errorf("--%s %s: %w", flag.Name, flag.Value, err)
 	}

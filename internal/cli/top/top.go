@@ -18,7 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // Options are the flags of the command top.
@@ -110,10 +110,10 @@ func (o *Options) checkTerminal() error {
 	}
 	words, filter := "", ""
 	for _, name := range o.interfaces {
-		words += " -i " + escape.ShellWord(name)
+		words += " -i " + message.ShellWord(name)
 	}
 	if o.filter.Text != "" {
-		filter = " " + escape.ShellWord(o.filter.Text)
+		filter = " " + message.ShellWord(o.filter.Text)
 	}
 	lost := words
 	if o.interfaces.HasPattern() {

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -257,7 +257,7 @@ func (l *lab) ingressCost(ctx context.Context, t tool) ([]float64, error) {
 func onTerminal(args []string, ready string) (t tool) {
 	var words []string
 	for _, arg := range args {
-		words = append(words, escape.ShellWord(arg))
+		words = append(words, message.ShellWord(arg))
 	}
 	// exec: a signal to the group of script reaches the command.
 	t = tool{args: []string{"script", "-qfec", "TERM=xterm exec " + strings.Join(words, " "), nowhere}, ready: ready}
