@@ -38,8 +38,8 @@ func Nearest(word string, known []string) []string {
 	return near[:min(len(near), mostNear)]
 }
 
-// DidYouMean returns a question with the words of Nearest, each after prefix: ": did you mean --a or
-// --b?"; "" if there is none.
+// DidYouMean returns a question with the words of Nearest, each after prefix: ": did you mean --a
+// or --b?"; "" if there is none.
 func DidYouMean(prefix, word string, known []string) string {
 	near := Nearest(word, known)
 	if len(near) == 0 {
