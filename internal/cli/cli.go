@@ -81,26 +81,28 @@ func newRoot(p *frame.Process, files settingsFiles) *cobra.Command {
 	frame.SetUsage(cmd, usageNotes())
 	cmd.SilenceErrors = true
 	cmd.SilenceUsage = true
-	cmd.AddCommand(counters.NewStats(p), counters.NewCount(p), counters.NewMonitor(p), counters.NewLatency(p), counters.NewDrops(p), top.New(p), read.New(p), read.NewReplay(p), read.NewGather(p), inspect.NewInterfaces(p), inspect.NewProbe(p), filters.NewSet())
-	for _, c := range append(cmd.Commands(), cmd) {
+	cmd.AddCommand(counters.NewStats(p), counters.NewCount(p), counters.NewMonitor(p), counters.NewLatency(p), counters.NewDrops(p),
+		top.New(p), read.New(p), read.NewReplay(p), read.NewGather(p), inspect.NewInterfaces(p), inspect.NewProbe(p), filters.NewSet())
+	for _, c := range commandsOf(cmd) {
 		frame.AddFlags(c, "Where", frame.NetnsFlag())
-		if i := c.Flags().Lookup("interface"); i != nil && c.Name() != "read" || c.Name() == "interfaces" {
+		isRoot := c == cmd
+		if hasInterface := c.Flags().Lookup("interface") != nil; hasInterface && c.Name() != "read" || c.Name() == "interfaces" {
 			without := ""
-			if c == cmd {
+			if isRoot {
 				without = "; without -i all its interfaces are captured"
 			}
 			frame.AddFlags(c, "Where", p.PodFlag(without))
 		}
 		c.PreRunE = func(c *cobra.Command, _ []string) error {
-			if c == cmd && o.Reads() {
+			if isRoot && o.Reads() {
 				return nil // the command read applies the settings
 			}
 			err := set.apply(c, o.PassesOver())
 			if err == nil {
 				err = p.EnterNetns(c.Flags())
 			}
-			if err != nil && c == cmd {
-				return capture.Run(&o, cmd, err)
+			if err != nil && isRoot {
+				return capture.Run(&o, cmd, err) // reports the error in the object of --json, too
 			}
 			return err
 		}
@@ -112,7 +114,7 @@ func newRoot(p *frame.Process, files settingsFiles) *cobra.Command {
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		meant := unknownFlag(err, c)
 		if errors.As(meant, new(*abbreviation)) {
-			return meant // the caller reads the command line again
+			return meant // execute parses the command line again
 		}
 		err = frame.ExplainFlag(meant, c.CommandPath()+" --help")
 		if c != cmd {

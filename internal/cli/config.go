@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 const configHelp = `config prints which flags are set outside of the command line, to which values, and where. The first
@@ -75,7 +75,7 @@ func (s *settings) write(cmd *cobra.Command, all []setting) error {
 		}
 		slices.Sort(a.takers)
 		for _, v := range values {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", v.Flag, escape.Text(v.Value), escape.Text(v.From), strings.Join(a.takers, " "))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", v.Flag, message.Escape(v.Value), message.Escape(v.From), strings.Join(a.takers, " "))
 		}
 	}
 	return frame.ExplainPrint(t.Flush())

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
@@ -108,7 +107,7 @@ func misspeltVariables(flags map[string]frame.Settings) (notices []string) {
 		variable, _, _ := strings.Cut(variable, "=")
 		name, ours := strings.CutPrefix(variable, SettingPrefix)
 		if meant := message.DidYouMean(SettingPrefix, name, known); ours && meant != "" && !slices.Contains(known, name) {
-			notices = append(notices, escape.Text(variable)+" is ignored"+meant)
+			notices = append(notices, message.Escape(variable)+" is ignored"+meant)
 		}
 	}
 	return notices

@@ -4,8 +4,8 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/xdpcap/xdpcap/capture/packet"
-	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/lost"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/support"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -44,7 +44,7 @@ func visibleCard(iface *support.Interface, queues map[uint32]lost.QueueDrops) su
 	case driverKinds[iface.Driver] != driverKind{}:
 		return support.Check{Answer: support.Yes, Reason: "by the interface's statistics and the driver's own"}
 	}
-	return support.Check{Answer: support.Yes, Reason: "by the interface's statistics; ethtool -S " + escape.ShellWord(iface.Name) + " may have more"}
+	return support.Check{Answer: support.Yes, Reason: "by the interface's statistics; ethtool -S " + message.ShellWord(iface.Name) + " may have more"}
 }
 
 func visibleHook(iface *support.Interface, tracing support.Check) support.Check {

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/headers"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // A JSONEncoder makes a line of JSON of each packet of an input, or a row of CSV with the same
@@ -88,7 +88,7 @@ func appendText(b []byte, key, text string) []byte {
 	if err != nil { // never: a string can always be written
 		quoted = []byte(`""`)
 	}
-	return append(append(b, key...), escape.JSON(quoted)...)
+	return append(append(b, key...), message.EscapeJSON(quoted)...)
 }
 
 // outlet returns the key and the name of an outlet.

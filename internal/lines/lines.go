@@ -11,8 +11,8 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/dissect"
-	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/headers"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
@@ -69,14 +69,14 @@ func (t *Text) add(source int) {
 func (t *Text) label(s *capture.Source) string {
 	label := Label(s)
 	if strings.HasPrefix(label, s.File+":") { // it names the file, or the host, already
-		return escape.Text(label)
+		return message.Escape(label)
 	}
 	if t.namesFiles && s.Name != "" {
 		label = s.File + ":" + label
 	} else if t.namesFiles { // the label begins with the last part of the file's path
 		label = s.File + strings.TrimPrefix(label, filepath.Base(s.File))
 	}
-	return escape.Text(label)
+	return message.Escape(label)
 }
 
 // AddSources adds new sources. Call it before appending packets.
@@ -132,10 +132,10 @@ func (t *Text) AppendOrigin(b []byte, p *capture.Packet) []byte {
 	if hasVerdict {
 		name, code := verdictName(kind, verdict)
 		if p.To != 0 && t.format.Verbose > 0 && t.outletName != nil {
-			name += " to " + escape.Text(t.outletName(p.To))
+			name += " to " + message.Escape(t.outletName(p.To))
 		}
 		if reason != "" && location == "" {
-			name += " " + escape.Text(reason)
+			name += " " + message.Escape(reason)
 		}
 		if t.format.Color && code != "" {
 			b = fmt.Appendf(b, "\x1b[%sm[%s]\x1b[0m", code, name)
@@ -144,9 +144,9 @@ func (t *Text) AppendOrigin(b []byte, p *capture.Packet) []byte {
 		}
 	}
 	if location != "" {
-		b = fmt.Appendf(b, "[%s %s", escape.Text(reason), escape.Text(location))
+		b = fmt.Appendf(b, "[%s %s", message.Escape(reason), message.Escape(location))
 		if p.Device() != 0 && t.outletName != nil {
-			b = fmt.Append(b, " at ", escape.Text(t.outletName(p.Device())))
+			b = fmt.Append(b, " at ", message.Escape(t.outletName(p.Device())))
 		}
 		b = append(b, ']')
 	}

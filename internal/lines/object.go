@@ -6,7 +6,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/dissect"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // Objects appends the keys that lines of read --json have in addition to those of --format json.
@@ -46,7 +46,7 @@ func (o *Objects) Append(b []byte, p *capture.Packet) []byte {
 // appendJSON appends a text or texts as JSON. Bytes that are not UTF-8 become U+FFFD.
 func appendJSON(b []byte, v any) []byte {
 	var text bytes.Buffer
-	encoder := escape.NewJSONEncoder(&text)
+	encoder := message.NewJSONEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(v); err != nil { // never: texts can always be written
 		return append(b, "null"...)

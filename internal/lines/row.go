@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/xdpcap/xdpcap/capture"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // columns are the keys of a line, in its order, which are also the columns of a row.
@@ -93,7 +93,7 @@ func appendCell(b, value []byte) []byte {
 		if bytes.IndexByte(text, '\\') >= 0 {
 			var s string
 			json.Unmarshal(value, &s) // always: it was made by json.Marshal
-			text = []byte(escape.Text(s))
+			text = []byte(message.Escape(s))
 		}
 		if !bytes.ContainsAny(text, `,"`) {
 			return append(b, text...)

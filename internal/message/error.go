@@ -1,6 +1,5 @@
-// Package message makes the messages of errors: errors that are of a kind, and have a text of their
-// own, the question for the words that somebody may have meant who mistyped one, and sizes of
-// rings.
+// Package message has what messages need: errors with a kind and a text, suggestions for mistyped
+// words, sizes of rings, and texts that are safe to print on a terminal or to type in a shell.
 package message
 
 import "fmt"

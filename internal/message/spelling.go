@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// most is how many words Nearest returns at most: more would be no hint.
-const most = 3
+// mostNear is the upper bound for the words that Nearest returns.
+const mostNear = 3
 
-// Nearest returns the words that somebody who typed word may have meant: those that differ in one
-// letter, or in two if it has six or more; if there are none, those that it begins. The nearest
-// come first, and those that are equally near in the order of known. The result is empty if none is
-// near; every word is near to one of two letters, so that is near to none.
+// Nearest returns the known words that a mistyped word may mean: words at a distance of one letter,
+// or of two if the word has six letters or more; if there is none, words that begin with it. The
+// nearest come first, and equally near ones in the order of known. For a word of less than three
+// letters, to which every short word is near, the result is empty.
 func Nearest(word string, known []string) []string {
 	if len(word) < 3 {
 		return nil
@@ -21,8 +21,8 @@ func Nearest(word string, known []string) []string {
 	if len(word) >= 6 {
 		limit = 2
 	}
-	const begins = 3 // further than the limit
-	far := func(k string) int {
+	const begins = 3 // the rank of a word that begins with word: above the limit
+	rank := func(k string) int {
 		if d := distance(word, k); d <= limit {
 			return d
 		} else if strings.HasPrefix(k, word) {
@@ -30,16 +30,16 @@ func Nearest(word string, known []string) []string {
 		}
 		return begins + 1
 	}
-	near := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return k == word || far(k) > begins })
-	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(far(a), far(b)) })
-	if i := slices.IndexFunc(near, func(k string) bool { return far(k) == begins }); i > 0 {
+	near := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return k == word || rank(k) > begins })
+	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	if i := slices.IndexFunc(near, func(k string) bool { return rank(k) == begins }); i > 0 {
 		near = near[:i]
 	}
-	return near[:min(len(near), most)]
+	return near[:min(len(near), mostNear)]
 }
 
-// DidYouMean asks for the words that Nearest returns, after a colon and each behind prefix; "" if
-// there is none.
+// DidYouMean returns a question with the words of Nearest, each after prefix: ": did you mean --a
+// or --b?"; "" if there is none.
 func DidYouMean(prefix, word string, known []string) string {
 	near := Nearest(word, known)
 	if len(near) == 0 {

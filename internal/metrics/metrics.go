@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -165,7 +165,7 @@ func (c *Collector[S]) recent() (S, error) {
 
 // labelValue escapes a text as the value of a label: Prometheus accepts only UTF-8, and the name of
 // an interface can have any bytes. Two different texts never result in the same value.
-func labelValue(s string) string { return escape.Text(strings.ReplaceAll(s, `\`, `\\`)) }
+func labelValue(s string) string { return message.Escape(strings.ReplaceAll(s, `\`, `\\`)) }
 
 func labelValues(values []string) []string {
 	escaped := make([]string, len(values))

@@ -9,7 +9,7 @@ import (
 	"html/template"
 	"io"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // A Page is a title and sections. All texts may come from a file or a client: they are escaped.
@@ -96,7 +96,7 @@ var (
 
 	// text escapes unprintable characters, which could change the direction of the text around
 	// them. The template escapes the characters of HTML.
-	page = template.Must(template.New("page").Funcs(template.FuncMap{"text": escape.Text}).Parse(markup))
+	page = template.Must(template.New("page").Funcs(template.FuncMap{"text": message.Escape}).Parse(markup))
 )
 
 // Policy is the Content-Security-Policy of every page: only its own style and script, and requests

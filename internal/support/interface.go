@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/xdpcap/xdpcap/capture/packet"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -99,7 +99,7 @@ func nativeXDP(ifi xdp.Interface, reported netdevFeatures) Check {
 		return Check{Key: key, Answer: Yes, Reason: "the driver reports it" + attachWarning(ifi.Driver)}
 	case ifi.Driver == "veth":
 		return Check{Key: key, Answer: No, Reason: "the peer has more tx queues than this has rx queues, or it has no peer",
-			Remedy: "ethtool -L " + escape.ShellWord(ifi.Name) + " rx N", Kind: errNoNative}
+			Remedy: "ethtool -L " + message.ShellWord(ifi.Name) + " rx N", Kind: errNoNative}
 	}
 	return Check{Key: key, Answer: No, Reason: "the driver reports none", Kind: errNoNative}
 }
@@ -126,7 +126,7 @@ const oneBuffer = 3000
 // checkFragments checks whether packets larger than one buffer reach XDP programs.
 func checkFragments(ifi xdp.Interface, reported netdevFeatures) Check {
 	const key = "xdp_frags"
-	large := no(key, fmt.Sprintf("the driver may refuse native mode with an MTU of %d", ifi.MTU), "ip link set dev "+escape.ShellWord(ifi.Name)+" mtu 1500")
+	large := no(key, fmt.Sprintf("the driver may refuse native mode with an MTU of %d", ifi.MTU), "ip link set dev "+message.ShellWord(ifi.Name)+" mtu 1500")
 	large.Kind = ErrLargeMTU
 	switch {
 	case reported.xdp == nil && ifi.MTU > oneBuffer:

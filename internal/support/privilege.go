@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
@@ -38,7 +37,7 @@ func privilegeRemedy() string {
 		binary = "xdpcap"
 	}
 	return "run it as root (sudo), or give the binary what it needs: " +
-		"sudo setcap cap_bpf,cap_net_admin,cap_perfmon+ep " + escape.ShellWord(binary)
+		"sudo setcap cap_bpf,cap_net_admin,cap_perfmon+ep " + message.ShellWord(binary)
 }
 
 // checkPrivileges returns nil, or an error that names the capabilities that this process lacks to

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture/packet"
-	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/message"
 )
 
@@ -148,7 +147,7 @@ func (ifi *Interface) Obstacle() (reason, remedy string) {
 	case ifi.Type != "ether" && ifi.Type != "loopback":
 		return fmt.Sprintf("%s is not an Ethernet interface (its link type is %q)", ifi.Name, ifi.Type), ""
 	case !ifi.Up:
-		return ifi.Name + " is down", "ip link set dev " + escape.ShellWord(ifi.Name) + " up"
+		return ifi.Name + " is down", "ip link set dev " + message.ShellWord(ifi.Name) + " up"
 	}
 	return "", ""
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // Use returns why this machine needs the packets of the interface. reason is empty if dropping them
@@ -52,7 +52,7 @@ func (ifi *Interface) Use() (reason, remedy string, err error) {
 		if ip := d.address(addresses, true); ip != nil {
 			return fmt.Sprintf("%s has the link-local address %v", d.in(ifi), ip),
 				"an interface that receives only copies needs no IPv6: sysctl " +
-					escape.ShellWord("net.ipv6.conf."+strings.ReplaceAll(d.name, ".", "/")+".disable_ipv6=1"), nil
+					message.ShellWord("net.ipv6.conf."+strings.ReplaceAll(d.name, ".", "/")+".disable_ipv6=1"), nil
 		}
 	}
 	return "", "", nil

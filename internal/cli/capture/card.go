@@ -7,7 +7,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // checkCard reads and checks the flags about time stamps and VLAN tags of the card.
@@ -54,7 +54,7 @@ func printStampTypes(out io.Writer, interfaces []string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&b, "Time stamp types for %s (use option -j to set):\n", escape.Text(name))
+		fmt.Fprintf(&b, "Time stamp types for %s (use option -j to set):\n", message.Escape(name))
 		for _, t := range types {
 			fmt.Fprintf(&b, "  %v (%s)\n", t, stampTypes[t])
 		}
@@ -69,7 +69,7 @@ func announceCards(out io.Writer, session *capture.Session) {
 		switch {
 		case src.Hook != capture.XDP:
 		case src.CardMetadata == nil:
-			frame.Say(out, "%s: the card is asked for nothing: xdpcap probe -i %s shows what its driver has", src.Name, escape.ShellWord(src.Name))
+			frame.Say(out, "%s: the card is asked for nothing: xdpcap probe -i %s shows what its driver has", src.Name, message.ShellWord(src.Name))
 		default:
 			frame.Say(out, "%s: the card is asked for %s", src.Name, strings.Join(src.CardMetadata, ", "))
 		}

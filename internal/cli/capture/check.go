@@ -133,16 +133,6 @@ func (o *Options) explainNoProgram(err error, flags *pflag.FlagSet) error {
 	return fmt.Errorf("%v: omit %s to capture at its XDP hook, or see where a program runs: %s", err, strings.Join(need, ", "), o.Process.ListInterfaces())
 }
 
-// explainUntraced adds to the error of a kernel that refuses tracing another way to the same
-// result.
-func (o *Options) explainUntraced(err error) error {
-	var iface string
-	if len(o.interfaces) == 1 {
-		iface = o.interfaces[0]
-	}
-	return frame.Untraced(err, iface, o.withoutTracing())
-}
-
 // withoutTracing returns another way to the result that the flags request, for frame.Untraced.
 func (o *Options) withoutTracing() string {
 	switch {

@@ -19,7 +19,7 @@ type Options struct {
 	outputs.Options
 	session capture.Options // flags that are options of the session; sessionOptions adds the others
 
-	interfaces []string // names and patterns
+	interfaces frame.Interfaces
 	read       []string // -r: files to read instead of capturing
 
 	filter filters.Options
@@ -74,7 +74,7 @@ func (o *Options) addFlags(cmd *cobra.Command) {
 
 func (o *Options) whereFlags() []frame.Flag {
 	return []frame.Flag{
-		{Name: "interface", Letter: "i", Value: &o.interfaces, Complete: o.completeInterface, Settings: frame.Wiresharks, Rivals: []string{"hook"},
+		{Name: "interface", Letter: "i", Value: (*[]string)(&o.interfaces), Complete: o.completeInterface, Settings: frame.Wiresharks, Rivals: []string{"hook"},
 			Help: "capture on this `interface`; repeat it for several. any captures on all that are up, 'veth*' on those whose names match, both also on those that come up later. A packet that passes two of them is captured at each"},
 		{Name: "except", Value: (*frame.List)(&o.session.Except), Help: "with -i any or a pattern, omit these `interfaces`: names or patterns, such as lo,docker*"},
 		{Name: "direction", Letter: "Q", Value: &o.directionName, Default: "in", Words: []string{"in", "out", "inout"},

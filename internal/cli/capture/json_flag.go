@@ -12,7 +12,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 )
 
@@ -144,7 +144,7 @@ func (f *jsonFlag) explain(words []string, faulty error) error {
 	if f.file != onStderr || len(words) == 0 || !strings.ContainsAny(words[0], "/.") {
 		return faulty
 	}
-	return fmt.Errorf("%s is no filter: to write the counts to a file say --json=%s", words[0], escape.ShellWord(words[0]))
+	return fmt.Errorf("%s is no filter: to write the counts to a file say --json=%s", words[0], message.ShellWord(words[0]))
 }
 
 // conflict refuses a file of --json that is also a file of the capture, because each would
@@ -161,20 +161,12 @@ func (f *jsonFlag) conflict(o *Options) error {
 			continue
 		}
 		first := o.Rotate.FirstName(name)
-		for _, file := range []string{name, first, first + outfile.Partial} {
-			if isSameFile(file, path) {
-				return sameFile(name, path)
-			}
-		}
-		if o.Rotate.IsLater(leadsTo(name), leadsTo(path)) {
-			return sameFile(name, path)
+		if isSameFile(name, path) || isSameFile(first, path) || isSameFile(first+outfile.Partial, path) ||
+			o.Rotate.IsLater(leadsTo(name), leadsTo(path)) {
+			return fmt.Errorf("-w %s and --json=%s would write to the same file: choose another one for the counts", name, path)
 		}
 	}
 	return nil
-}
-
-func sameFile(write, counts string) error {
-	return fmt.Errorf("-w %s and --json=%s would write to the same file: choose another one for the counts", write, counts)
 }
 
 // isSameFile reports whether two paths lead to the same file, even if it does not exist yet. It is

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // readInstead runs the command read for a command line of the capture with -r, as tcpdump has it.
@@ -48,7 +48,7 @@ func readLine(read *cobra.Command, given *pflag.FlagSet, files, words []string) 
 		case ofRead == nil:
 			err = fmt.Errorf("%s does not work with -r: omit it; see xdpcap read --help", frame.FlagName(f))
 		case f.Name == "json" && f.Value.String() != onStderr:
-			err = fmt.Errorf("--json=%[1]s does not work with -r, which prints packets as JSON to standard output: say --json >%[1]s", escape.ShellWord(f.Value.String()))
+			err = fmt.Errorf("--json=%[1]s does not work with -r, which prints packets as JSON to standard output: say --json >%[1]s", message.ShellWord(f.Value.String()))
 		case f.Name == "json":
 			args = append(args, "--json")
 		case isSlice(f.Value):

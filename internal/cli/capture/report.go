@@ -17,8 +17,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/machine"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // programWords are the words for a traced program, by where it runs.
@@ -282,9 +282,9 @@ func (r *captureRun) armed() string {
 	if ahead := r.o.recorder.ahead; ahead > 0 {
 		keeps = fmt.Sprintf("%v, at most %s,", ahead, keeps)
 	}
-	text := fmt.Sprintf("recorder: keeps the last %s of packets in memory, and writes %s", keeps, escape.Text(outputs.RecordingNames(r.o.Write)))
+	text := fmt.Sprintf("recorder: keeps the last %s of packets in memory, and writes %s", keeps, message.Escape(outputs.RecordingNames(r.o.Write)))
 	if len(r.o.recorder.words) == 0 {
 		return text + " on SIGUSR2"
 	}
-	return text + fmt.Sprintf(" at: %s; or on SIGUSR2", escape.Text(strings.Join(r.o.recorder.words, ", ")))
+	return text + fmt.Sprintf(" at: %s; or on SIGUSR2", message.Escape(strings.Join(r.o.recorder.words, ", ")))
 }

@@ -28,7 +28,7 @@ func (o *Options) applyRules(flags *pflag.FlagSet) error {
 		}
 		frame.ForgetSettings(flags, r.flags...)
 		if i := slices.IndexFunc(r.flags, flags.Changed); i >= 0 && r.when(o) {
-			return errors.New(strings.NewReplacer("%s", r.flags[i], "%i", frame.Interfaces(o.interfaces).Pattern()).Replace(r.why))
+			return errors.New(strings.NewReplacer("%s", r.flags[i], "%i", o.interfaces.Pattern()).Replace(r.why))
 		}
 	}
 	frame.ForgetSettings(flags, o.IdleRotation(flags.Changed("ring"))...) // Rotation refuses them
@@ -37,7 +37,7 @@ func (o *Options) applyRules(flags *pflag.FlagSet) error {
 
 // rules are applied in this order.
 var rules = []rule{
-	{[]string{"except"}, func(o *Options) bool { return o.pattern() == "" },
+	{[]string{"except"}, func(o *Options) bool { return !o.interfaces.HasPattern() },
 		"--except omits interfaces that -i any or a pattern such as -i 'veth*' finds: add one of these"},
 	{[]string{"promiscuous-mode"}, func(o *Options) bool { return o.follows() && o.promiscuous },
 		"-P and -i %i: as with tcpdump, promiscuous mode is for interfaces that are named: name the interfaces, each with its own -i"},
@@ -50,7 +50,7 @@ var rules = []rule{
 	// Packets that the stack drops have passed no hook of an interface.
 	{[]string{"reason"}, func(o *Options) bool { return !capturesDrops(o) && o.session.ReasonMap == "" },
 		"--reason chooses among the packets that the stack throws away, or that an XDP program drops: add --drops or --reason-map"},
-	{[]string{"except", "reason-map"}, func(o *Options) bool { return capturesDrops(o) && o.pattern() != "" },
+	{[]string{"except", "reason-map"}, func(o *Options) bool { return capturesDrops(o) && o.interfaces.HasPattern() },
 		"--drops -i %i and --%s: this flag is for named interfaces or their XDP programs: omit it, or name the interfaces, each with its own -i"},
 	{notWithDrops, capturesDrops,
 		"--drops and --%s: this flag is for packets at the interface, not for those that the stack throws away: omit it, or --drops"},

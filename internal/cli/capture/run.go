@@ -139,7 +139,11 @@ func (r *captureRun) run(cmd *cobra.Command) (err error) {
 	}
 	r.namePods(&options)
 	if r.session, err = capture.Open(options); err != nil {
-		return r.o.explainUntraced(r.o.explainNoProgram(err, cmd.Flags()))
+		iface := ""
+		if len(r.o.interfaces) == 1 {
+			iface = r.o.interfaces[0]
+		}
+		return frame.Untraced(r.o.explainNoProgram(err, cmd.Flags()), iface, r.o.withoutTracing())
 	}
 	defer r.session.Close()
 	r.started = time.Now()

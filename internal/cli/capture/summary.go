@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // A Summary is the object that --json prints at the end and at SIGUSR1. docs/json.md documents its
@@ -123,7 +123,7 @@ func (r *captureRun) printSummary(all []capture.Accounts, failed error) error {
 	if err := r.o.json.begin(); err != nil {
 		return err
 	}
-	if err := escape.NewJSONEncoder(r.objects).Encode(s); err != nil {
+	if err := message.NewJSONEncoder(r.objects).Encode(s); err != nil {
 		return fmt.Errorf("--json=%s: %w", r.o.json.file, err)
 	}
 	return nil

@@ -149,7 +149,7 @@ const autoHook = "auto"
 
 // chosenHook is the value of --at, whose default depends on other flags.
 func (o *CountOptions) chosenHook() string {
-	if !o.Flags.Changed("at") && o.Interfaces.Follow() && !o.tracesOnly {
+	if !o.Flags.Changed("at") && o.Interfaces.HasPattern() && !o.tracesOnly {
 		return autoHook
 	}
 	return o.at
@@ -178,7 +178,7 @@ func (o *CountOptions) meterOptions() (p meter.ProtocolsOptions, err error) {
 	}
 	var given []string
 	switch {
-	case o.Interfaces.Follow(): // a pattern is enough for both
+	case o.Interfaces.HasPattern(): // a pattern is enough for both
 	case o.tracesOnly:
 		given = append(given, "--verdict")
 	case o.filter.String() != "":

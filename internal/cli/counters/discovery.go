@@ -59,7 +59,7 @@ func (o *Options) wants(ifi *xdp.Interface) bool {
 	if len(o.Interfaces) == 0 {
 		return countable(ifi)
 	}
-	return o.Interfaces.Want(ifi) && (len(ifi.Programs) > 0 || !o.tracesOnly)
+	return o.Interfaces.Include(ifi) && (len(ifi.Programs) > 0 || !o.tracesOnly)
 }
 
 // countable reports whether an interface is counted on when none is named. It must be up, have

@@ -120,7 +120,7 @@ func (o *DropsOptions) checkDrops() error {
 		return fmt.Errorf("--flows %d: must be 0 or more", o.flows)
 	case any && len(o.Interfaces) > 1:
 		return errors.New("-i any is all interfaces of this network namespace: omit the others")
-	case !any && o.Interfaces.Follow():
+	case !any && o.Interfaces.HasPattern():
 		return fmt.Errorf("-i %s: one set of programs counts what the machine loses: name the interfaces, or take -i any", o.Interfaces.Pattern())
 	case filter != "" && len(o.Interfaces) == 0:
 		return errors.New("a filter needs a named interface: add -i " + frame.SomeInterface())

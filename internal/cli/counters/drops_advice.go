@@ -9,7 +9,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -172,7 +172,7 @@ func adviceFor(losses []drops.LossRate, iface string, untraced bool) (lines []st
 		for len(causes) > 1 && len(strings.Join(causes, ", ")+": "+text) > frame.MaxColumns {
 			causes = causes[:len(causes)-1]
 		}
-		lines = append(lines, escape.Text(strings.Join(causes, ", ")+": "+text))
+		lines = append(lines, message.Escape(strings.Join(causes, ", ")+": "+text))
 	}
 	return lines
 }

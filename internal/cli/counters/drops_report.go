@@ -11,7 +11,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"golang.org/x/sys/unix"
 )
@@ -122,7 +122,7 @@ func (r *DropsReport) filterAdvice() []string {
 	if !r.untraced || !r.freed || !dropped || r.Filter != "" {
 		return nil
 	}
-	return []string{"drop: a filter tells whether a flow is among them: xdpcap drops -i " + escape.ShellWord(r.Interface) + " 'udp port 53'"}
+	return []string{"drop: a filter tells whether a flow is among them: xdpcap drops -i " + message.ShellWord(r.Interface) + " 'udp port 53'"}
 }
 
 func (r *DropsReport) lossTable(numbered *namespaces) *frame.Table {
@@ -183,7 +183,7 @@ func (n namespaces) write(w io.Writer, pods map[uint32]string) {
 		}
 	}
 	for inode, pod := range pods {
-		names[inode] = ": pod " + escape.Text(pod)
+		names[inode] = ": pod " + message.Escape(pod)
 	}
 	for i, inode := range n {
 		fmt.Fprintf(w, "@%d is network namespace %d%s\n", i+1, inode, names[inode])

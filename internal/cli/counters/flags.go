@@ -126,7 +126,7 @@ func (o *Options) checkInterfaces(given ...string) error {
 		return err
 	}
 	switch {
-	case len(o.Interfaces) > 0 && !o.Interfaces.Follow(): // all are named
+	case len(o.Interfaces) > 0 && !o.Interfaces.HasPattern(): // all are named
 	case len(o.Interfaces) == 0 && o.listen == "":
 		return o.Process.WhichInterface(", or -i any")
 	case o.Program != "":

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -121,7 +121,7 @@ func (m *monitor) record(w io.Writer, events uint64) error {
 		}
 		line := newRecordLine(r)
 		if m.o.JSON {
-			err = escape.NewJSONEncoder(w).Encode(line)
+			err = message.NewJSONEncoder(w).Encode(line)
 		} else {
 			_, err = fmt.Fprintln(w, line.text(r.Case.Event))
 		}
@@ -195,5 +195,5 @@ func (l *RecordLine) text(event meter.Event) string {
 	if l.Program != 0 {
 		add(" program %d", l.Program)
 	}
-	return frame.Shorten(escape.Text(line.String()), frame.MaxColumns)
+	return frame.Shorten(message.Escape(line.String()), frame.MaxColumns)
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -197,7 +197,7 @@ func (e *eventRates) extra() string {
 		}
 	}
 	if words := e.words(e.event); words != "" {
-		return frame.Shorten(escape.Text(words), extraColumns-1-len(numbers)) + " " + numbers
+		return frame.Shorten(message.Escape(words), extraColumns-1-len(numbers)) + " " + numbers
 	}
 	return numbers
 }

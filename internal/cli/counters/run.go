@@ -85,7 +85,7 @@ func (o *Options) countedInterfaces() (names []string, discovers bool) {
 	case o.ofMachine:
 		return o.Interfaces, false
 	}
-	return o.Interfaces.Named(), len(o.Interfaces) == 0 || o.Interfaces.Follow()
+	return o.Interfaces.Names(), len(o.Interfaces) == 0 || o.Interfaces.HasPattern()
 }
 
 // A counterRun prints a report of all counters for each interval.

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // print prints the last interval of all counters, on a terminal in place of the tables before.
@@ -51,7 +51,7 @@ func (r *counterRun) printTotals() error {
 }
 
 func (r *counterRun) printObjects(report func(*counted) Report) error {
-	e := escape.NewJSONEncoder(r.out)
+	e := message.NewJSONEncoder(r.out)
 	for _, c := range r.counted {
 		if err := e.Encode(report(c)); err != nil {
 			return frame.ExplainPrint(err)
@@ -123,7 +123,7 @@ func WriteBlock(p *frame.Page, when, of string, r Report) {
 		over = fmt.Sprintf("rates %s, totals over %.3f s", over, i.Elapsed)
 	}
 	when = cmp.Or(when, endOf(r))
-	if of = escape.Text(of); p.Columns > 0 { // the name is shortened before the numbers are
+	if of = message.Escape(of); p.Columns > 0 { // the name is shortened before the numbers are
 		of = frame.Shorten(of, max(8, p.Columns-utf8.RuneCountInString(when+"  , "+over)))
 	}
 	p.Line("%s  %s, %s", when, of, over)

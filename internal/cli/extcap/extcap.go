@@ -16,7 +16,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -129,7 +129,7 @@ func (o *Options) listInterfaces(out io.Writer) error {
 
 // text replaces braces, which Wireshark's grammar cannot quote.
 func text(s string) string {
-	return strings.NewReplacer("{", "(", "}", ")").Replace(escape.Text(s))
+	return strings.NewReplacer("{", "(", "}", ")").Replace(message.Escape(s))
 }
 
 // filter joins all filters to one expression.

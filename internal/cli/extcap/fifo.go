@@ -11,7 +11,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/outfile"
 	"github.com/xdpcap/xdpcap/internal/support"
 )
@@ -43,7 +43,7 @@ func explain(err error, ifname string) error {
 	}
 	return fmt.Errorf("%w; Wireshark runs xdpcap as you: as with dumpcap, give the privileges to a group, "+
 		"with sudo chgrp wireshark %[2]s, sudo chmod 750 %[2]s, and that setcap; or capture as root and read from a pipe: "+
-		"sudo xdpcap -i %[3]s -w - | wireshark -k -i -", err, escape.ShellWord(path), escape.ShellWord(ifname))
+		"sudo xdpcap -i %[3]s -w - | wireshark -k -i -", err, message.ShellWord(path), message.ShellWord(ifname))
 }
 
 // fifoPatience is the time that Wireshark has to open its fifo for reading.

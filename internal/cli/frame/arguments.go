@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/filter"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -23,7 +23,7 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 		return nil
 	case hasInterface && isFilter(args):
 		return fmt.Errorf("%s takes no filter: see how many packets match with xdpcap -i %s --account %s",
-			cmd.CommandPath(), interfaceOf(cmd), escape.ShellWord(strings.Join(args, " ")))
+			cmd.CommandPath(), interfaceOf(cmd), message.ShellWord(strings.Join(args, " ")))
 	case hasInterface:
 		return fmt.Errorf("%s takes no argument %q: an interface is given as -i %[2]s; see %[1]s --help",
 			cmd.CommandPath(), args[0])

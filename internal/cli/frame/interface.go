@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
@@ -43,7 +43,7 @@ func (p *Process) WhichInterface(also string) error {
 func SomeInterface() string {
 	ifis, _ := xdp.Interfaces()
 	if i := slices.IndexFunc(ifis, isOfAny); i >= 0 {
-		return escape.ShellWord(ifis[i].Name)
+		return message.ShellWord(ifis[i].Name)
 	}
 	return "lo"
 }
@@ -70,9 +70,9 @@ func AllInterfaces() (names []string, err error) {
 func interfaceOf(cmd *cobra.Command) string {
 	if i := cmd.Flags().Lookup("interface"); i != nil && i.Changed {
 		if several, ok := i.Value.(pflag.SliceValue); ok {
-			return escape.ShellWord(several.GetSlice()[0])
+			return message.ShellWord(several.GetSlice()[0])
 		}
-		return escape.ShellWord(i.Value.String())
+		return message.ShellWord(i.Value.String())
 	}
 	return SomeInterface()
 }
@@ -121,11 +121,11 @@ func (all Interfaces) Pattern() string {
 	return ""
 }
 
-// Follow reports whether there is a pattern: then matching interfaces may appear and disappear.
-func (all Interfaces) Follow() bool { return all.Pattern() != "" }
+// HasPattern reports whether there is a pattern: then matching interfaces may come and go.
+func (all Interfaces) HasPattern() bool { return all.Pattern() != "" }
 
-// Named returns the names without the patterns.
-func (all Interfaces) Named() []string { return slices.DeleteFunc(slices.Clone(all), IsPattern) }
+// Names returns the names without the patterns.
+func (all Interfaces) Names() []string { return slices.DeleteFunc(slices.Clone(all), IsPattern) }
 
 // Check refuses names and patterns that no interface can match.
 func (all Interfaces) Check() error {
@@ -140,8 +140,8 @@ func (all Interfaces) Check() error {
 	return nil
 }
 
-// Want reports whether a name or a pattern finds an interface.
-func (all Interfaces) Want(ifi *xdp.Interface) bool {
+// Include reports whether an interface has one of the names, or matches a pattern.
+func (all Interfaces) Include(ifi *xdp.Interface) bool {
 	return slices.ContainsFunc(all, func(name string) bool {
 		if !IsPattern(name) {
 			return name == ifi.Name

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/filter"
-	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -77,7 +76,7 @@ func CheckCommand(root *cobra.Command, args []string, text string) error {
 	if instead := otherCommands[word]; instead != "" {
 		files := make([]string, 0, len(args))
 		for _, arg := range args[1:] {
-			files = append(files, escape.ShellWord(arg))
+			files = append(files, message.ShellWord(arg))
 		}
 		if len(files) == 0 {
 			files = []string{"out.pcapng"}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // Say prints a message for the user as one line.
 func Say(out io.Writer, format string, args ...any) {
-	fmt.Fprintf(out, "xdpcap: %s\n", escape.Text(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(out, "xdpcap: %s\n", message.Escape(fmt.Sprintf(format, args...)))
 }
 
 // Messages returns a line for each error that errors.Join has joined, with its remedy.

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // MaxColumns is the width of wrapped text if it is not printed to a window.
@@ -49,7 +49,7 @@ func NewPage(f *os.File, color string) *Page {
 
 // Line prints a line, shortened to the width of the page.
 func (p *Page) Line(format string, args ...any) {
-	text := escape.Text(fmt.Sprintf(format, args...))
+	text := message.Escape(fmt.Sprintf(format, args...))
 	if p.Columns > 0 {
 		text = Shorten(text, p.Columns)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // A Table is aligned text. Its first columns have names and are aligned to the left; the others
@@ -28,7 +28,7 @@ type row struct {
 // terminal would not print are escaped.
 func (t *Table) Add(cells ...string) {
 	for i := range cells {
-		cells[i] = escape.Text(cells[i])
+		cells[i] = message.Escape(cells[i])
 	}
 	t.rows = append(t.rows, row{cells: cells})
 }

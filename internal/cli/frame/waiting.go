@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xdpcap/xdpcap/capture/file"
-	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/message"
 )
 
@@ -84,7 +83,7 @@ func ReadSecret(ctx context.Context, name string) ([]byte, error) {
 	}
 	if mode := info.Mode(); mode.IsRegular() && mode.Perm()&others != 0 {
 		return nil, fmt.Errorf("key %s: others than its owner may read or change it, by its mode %04o: chmod 600 %s",
-			name, mode.Perm(), escape.ShellWord(name))
+			name, mode.Perm(), message.ShellWord(name))
 	}
 	return readInput(&waitingInput{File: f, ctx: ctx}, name)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/pods"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -127,7 +127,7 @@ func writeInterfacesJSON(out io.Writer, ifis []xdp.Interface, addresses map[int]
 		}
 		all = append(all, keys)
 	}
-	return frame.ExplainPrint(escape.NewJSONEncoder(out).Encode(all))
+	return frame.ExplainPrint(message.NewJSONEncoder(out).Encode(all))
 }
 
 // writeInterfaces prints a table. It has a column for pods only if an interface belongs to one. The
@@ -155,7 +155,7 @@ func writeInterfaces(out io.Writer, ifis []xdp.Interface, addresses map[int][]ne
 			p := ifi.Programs[0]
 			mode, name, id = ifi.Mode.String(), cmp.Or(p.Name, "-"), strconv.FormatUint(uint64(p.ID), 10)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s%s\n", escape.Text(ifi.Name), cmp.Or(ifi.Driver, "-"), ifi.MTU, state, mode, name, id,
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s%s\n", message.Escape(ifi.Name), cmp.Or(ifi.Driver, "-"), ifi.MTU, state, mode, name, id,
 			pod, withoutLinkLocal(addresses[ifi.Index]))
 		for _, p := range components(ifi) {
 			fmt.Fprintf(t, "\t\t\t\t\t  %s\t%d\t\n", cmp.Or(p.Name, "-"), p.ID)

@@ -13,7 +13,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/support"
 )
 
@@ -110,7 +110,7 @@ func because(c support.Check) string {
 }
 
 func writeProbeJSON(w io.Writer, r *ProbeReport) error {
-	e := escape.NewJSONEncoder(w)
+	e := message.NewJSONEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(r)
@@ -175,7 +175,7 @@ func (t *probeTable) checks(of support.Checks, keys []labelledKey) {
 func (t *probeTable) row(mark, label, words string) { t.WriteString(t.folded(mark, label, words)) }
 
 func (t *probeTable) folded(mark, label, words string) string {
-	row := fmt.Sprintf("  %s %-*s%s", mark, labelWidth, label, escape.Text(words))
+	row := fmt.Sprintf("  %s %-*s%s", mark, labelWidth, label, message.Escape(words))
 	return strings.TrimRight(frame.Fold(row, t.width, true), " ") + "\n"
 }
 
@@ -257,13 +257,13 @@ func writeProbePrivileges(t *probeTable, p support.Privileges) {
 }
 
 func writeProbeInterface(t *probeTable, ifi *support.Interface) {
-	t.section("interface " + escape.Text(ifi.Name))
+	t.section("interface " + message.Escape(ifi.Name))
 	t.fact("driver", cmp.Or(ifi.Driver, "-"))
 	t.check("native XDP", ifi.Native)
 	t.fact("MTU", fmt.Sprint(ifi.MTU))
 	t.check("frags", ifi.Frags)
-	t.fact("LRO", onOff(ifi.LRO, "; packets are joined before XDP: ethtool -K "+escape.ShellWord(ifi.Name)+" lro off"))
-	tags := "; tags may be taken off before XDP: ethtool -K " + escape.ShellWord(ifi.Name) + " rxvlan off"
+	t.fact("LRO", onOff(ifi.LRO, "; packets are joined before XDP: ethtool -K "+message.ShellWord(ifi.Name)+" lro off"))
+	tags := "; tags may be taken off before XDP: ethtool -K " + message.ShellWord(ifi.Name) + " rxvlan off"
 	if slices.Contains(ifi.Kfuncs, support.MetadataVLAN) {
 		tags = "; tags may be taken off before XDP, and a capture puts them back"
 	}

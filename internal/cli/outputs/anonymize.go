@@ -9,7 +9,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/anonymize"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // anonymizeOptions have the key by which addresses are replaced.
@@ -41,7 +41,7 @@ func (o *Options) ReadKey() (err error) {
 	text, err := frame.ReadSecret(o.Process.Signalled(), o.anonymize.file)
 	const makeKey = "to make one: (umask 77; head -c 32 /dev/urandom > %s)"
 	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("--anonymize: %w; "+makeKey, err, escape.ShellWord(o.anonymize.file))
+		return fmt.Errorf("--anonymize: %w; "+makeKey, err, message.ShellWord(o.anonymize.file))
 	}
 	if err != nil {
 		return fmt.Errorf("--anonymize: %w", err)

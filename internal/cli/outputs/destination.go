@@ -14,7 +14,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // A destination is an output that -w names. It is opened before anything is attached.
@@ -162,7 +162,7 @@ func checkSuffix(path string, hasFormat bool) error {
 		return nil
 	case slices.Contains(otherSuffixes, strings.ToLower(suffix)):
 		stem = strings.TrimSuffix(stem, suffix)
-		return fmt.Errorf("-w %s: xdpcap does not compress into %s: say -w %s or -w %s", path, suffix, escape.ShellWord(stem+".gz"), escape.ShellWord(stem+".zst"))
+		return fmt.Errorf("-w %s: xdpcap does not compress into %s: say -w %s or -w %s", path, suffix, message.ShellWord(stem+".gz"), message.ShellWord(stem+".zst"))
 	case hasFormat || slices.Contains(captureSuffixes, strings.ToLower(suffix)) || !wordSuffix.MatchString(suffix):
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/ncruces/go-strftime"
 
 	"github.com/xdpcap/xdpcap/capture/file"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // NamesTimes reports whether the names of files have the time at which they begin.
@@ -69,7 +69,7 @@ func (r *rotationOptions) sameNames(path string) error {
 	stem, format, compression := file.SplitName(path)
 	return fmt.Errorf("-G %v: -w %s has no time in it, so each file would overwrite the one before: "+
 		"say -w %s, or -b duration:%.0f instead of -G, which numbers the files",
-		r.Every, path, escape.ShellWord(stem+"_%F_%T"+format+compression), r.Every.Seconds())
+		r.Every, path, message.ShellWord(stem+"_%F_%T"+format+compression), r.Every.Seconds())
 }
 
 // hasTime reports whether the name of a file has a conversion of strftime(3) for a time.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/privilege"
 )
 
@@ -81,7 +81,7 @@ func (o *Options) commandLine() string {
 	if o.Unnamed {
 		return ""
 	}
-	return escape.CommandLine(os.Args)
+	return message.CommandLine(os.Args)
 }
 
 // Writer returns the options for writing a file.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // rotationOptions are the flags about several files: -C, -G, -W and -z are tcpdump's, -a and -b
@@ -178,7 +178,7 @@ func (r *rotationOptions) checkCompressor(path string) error {
 		if better != ".gz" {
 			better = ".zst"
 		}
-		instead = fmt.Sprintf("say -w %s, which compresses packets as they are written", escape.ShellWord(path+better))
+		instead = fmt.Sprintf("say -w %s, which compresses packets as they are written", message.ShellWord(path+better))
 	}
 	return fmt.Errorf("-z %s and a ring of files: the ring removes only its own files, and every FILE%s would stay: %s", r.command, suffix, instead)
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/sflow"
 )
 
@@ -34,7 +34,7 @@ func (o *Named) Invitation() []string {
 // command is a command that connects to the server.
 func (s *liveServer) command(name string) string {
 	if s.local != nil {
-		return "xdpcap read " + escape.ShellWord(name)
+		return "xdpcap read " + message.ShellWord(name)
 	}
 	u, err := url.Parse(name)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s Summary) String() string {
 	if s.Recordings != nil {
 		output = RecordingNames(output)
 	}
-	text := fmt.Sprintf("%s: %s captured, %d not taken", escape.Text(output), frame.Packets(s.Captured), s.NotTaken)
+	text := fmt.Sprintf("%s: %s captured, %d not taken", message.Escape(output), frame.Packets(s.Captured), s.NotTaken)
 	if s.Recordings != nil {
 		text += fmt.Sprintf("; %s, %s", frame.Several(*s.Recordings, "recording"), frame.Several(s.TriggersPassedOver, "further trigger"))
 	}

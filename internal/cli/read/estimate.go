@@ -8,7 +8,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -132,7 +132,7 @@ func (r *Report) estimateTable(w io.Writer) {
 		t.Write(w)
 	}
 	for _, text := range r.NotEstimated {
-		fmt.Fprintf(w, "not estimated: %s\n", escape.Text(text))
+		fmt.Fprintf(w, "not estimated: %s\n", message.Escape(text))
 	}
 }
 

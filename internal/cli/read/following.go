@@ -10,9 +10,9 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/follow"
 	"github.com/xdpcap/xdpcap/internal/lines"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // checkFollow refuses flags that have no effect, or another one, with --follow.
@@ -198,7 +198,7 @@ func appendObject(b []byte, w *follow.Way) []byte {
 		}
 		list, err := json.Marshal(places)
 		if err == nil { // always, of strings
-			b = append(append(b, `,"ambiguous_at":`...), escape.JSON(list)...)
+			b = append(append(b, `,"ambiguous_at":`...), message.EscapeJSON(list)...)
 		}
 	}
 	return append(b, "}\n"...)

@@ -12,7 +12,7 @@ import (
 	"github.com/xdpcap/xdpcap/filter"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // gatherPort is the port of a host that is named without one.
@@ -54,7 +54,7 @@ func refuseFiles(_ *cobra.Command, args []string) error {
 	var files []string
 	for _, arg := range args {
 		if outputs.IsCaptureName(arg) && streamURL(arg) == nil {
-			files = append(files, escape.ShellWord(arg))
+			files = append(files, message.ShellWord(arg))
 		}
 	}
 	switch len(files) {

@@ -14,7 +14,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/cli/outputs"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // Options are the flags of read.
@@ -197,7 +197,7 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 	case len(o.files) == 0 && o.gathers:
 		return errors.New("which hosts? xdpcap gather host1 host2, where xdpcap runs with --serve")
 	case len(o.files) == 0 && o.replay == nil:
-		return fmt.Errorf("which file? xdpcap read %s; - is standard input", escape.ShellWord(newestCapture()))
+		return fmt.Errorf("which file? xdpcap read %s; - is standard input", message.ShellWord(newestCapture()))
 	case o.Count == 0 && given("packet-count"):
 		return errors.New("-c 0: must be at least 1")
 	case o.Print && o.stats:

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/replay"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -44,7 +44,7 @@ func newProgramKeys(p *replay.Program) ProgramKeys {
 // String names the program, for a terminal.
 func (k ProgramKeys) String() string {
 	p := replay.Program{Named: xdp.Program{ID: k.ID, Name: k.Program}, File: k.File}
-	return escape.Text(p.String())
+	return message.Escape(p.String())
 }
 
 type replayTally struct {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/capture/file"
-	"github.com/xdpcap/xdpcap/internal/escape"
 	"github.com/xdpcap/xdpcap/internal/estimate"
 	"github.com/xdpcap/xdpcap/internal/headers"
 	"github.com/xdpcap/xdpcap/internal/lines"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -117,7 +117,7 @@ func (s *statistics) Flush() error { return nil }
 // addSources adds the sources that have come since the last call.
 func (s *statistics) addSources() {
 	for _, source := range s.Input.SourcesFrom(len(s.sources)) {
-		label := escape.Text(lines.Label(&source))
+		label := message.Escape(lines.Label(&source))
 		key := filtered{label, source.Filter}
 		t, ok := s.byInterface[key]
 		if !ok {
@@ -220,7 +220,7 @@ func (s *statistics) report() *Report {
 		}
 		if filters[i.label] > 1 {
 			one.Filter = i.source.Filter
-			one.label += ": " + cmp.Or(escape.Text(one.Filter), "every packet")
+			one.label += ": " + cmp.Or(message.Escape(one.Filter), "every packet")
 		}
 		r.Interfaces = append(r.Interfaces, one)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // maxReadReasons bounds the causes that are counted one by one, because files can have any names.
@@ -65,7 +65,7 @@ func (r *Report) reasonTable(w io.Writer) {
 	}
 	t := counters.NewRateTable("REASON", "WHERE")
 	for _, c := range r.Reasons {
-		t.Add(counters.RateCells(c.Rate, frame.Shorten(escape.Text(c.Reason), reasonWidth), frame.Shorten(escape.Text(c.Location), locationWidth))...)
+		t.Add(counters.RateCells(c.Rate, frame.Shorten(message.Escape(c.Reason), reasonWidth), frame.Shorten(message.Escape(c.Location), locationWidth))...)
 	}
 	t.Write(w)
 }

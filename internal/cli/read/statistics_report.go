@@ -13,7 +13,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture/file"
 	"github.com/xdpcap/xdpcap/internal/cli/counters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
@@ -123,7 +123,7 @@ func (a *fileAccount) String() string {
 func printReport(out io.Writer, report interface{ WriteTable(io.Writer) }, asJSON bool) error {
 	var text bytes.Buffer
 	if asJSON {
-		if err := escape.NewJSONEncoder(&text).Encode(report); err != nil {
+		if err := message.NewJSONEncoder(&text).Encode(report); err != nil {
 			return err
 		}
 	} else {

@@ -27,7 +27,7 @@ func (o *Options) run() (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
-	ctx, err := o.process.Begin(frame.Guard{Interfaces: o.interfaces.Named()})
+	ctx, err := o.process.Begin(frame.Guard{Interfaces: o.interfaces.Names()})
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ type sources struct {
 
 // openSources opens the counters of named interfaces. follow opens those that match patterns.
 func openSources(o *Options) (s *sources, err error) {
-	s = &sources{o: o, discovery: counters.NewDiscovery(o.interfaces.Want), openSource: o.openSource}
+	s = &sources{o: o, discovery: counters.NewDiscovery(o.interfaces.Include), openSource: o.openSource}
 	s.whyEmpty[runTimes] = "no XDP program runs here"
 	defer func() {
 		if err != nil {
@@ -38,7 +38,7 @@ func openSources(o *Options) (s *sources, err error) {
 		}
 	}()
 	lossy := "" // the interface whose losses are counted; "" = all of the machine
-	for _, name := range o.interfaces.Named() {
+	for _, name := range o.interfaces.Names() {
 		opened, err := s.openSource(name)
 		if err != nil {
 			return s, err
@@ -118,7 +118,7 @@ func (s *sources) follow() (notice string, err error) {
 		more, failed := one.follow()
 		if failed != nil {
 			// Another program may have come or gone, and may need another way of counting.
-			if more, err = failed.Error(), s.reopen(one); err != nil && len(s.all) == 0 && !s.o.interfaces.Follow() {
+			if more, err = failed.Error(), s.reopen(one); err != nil && len(s.all) == 0 && !s.o.interfaces.HasPattern() {
 				return "", failed
 			}
 		}
@@ -145,7 +145,7 @@ func (s *sources) reopen(one *source) error {
 // discover opens the counters of new interfaces that match a pattern, and closes those of
 // interfaces that have gone.
 func (s *sources) discover() (notice string) {
-	if !s.o.interfaces.Follow() {
+	if !s.o.interfaces.HasPattern() {
 		return ""
 	}
 	ifis, err := s.discovery.Present()

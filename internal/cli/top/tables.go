@@ -10,7 +10,7 @@ import (
 
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
 	"github.com/xdpcap/xdpcap/internal/drops"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/meter"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -185,7 +185,7 @@ func sizeRows(i meter.Interval[meter.ProtocolCounts]) (rows []row) {
 func (r *readings) lossTable() table {
 	t := table{names: []string{"STAGE", "REASON", "WHERE", "DEVICE"}, noBytes: true}
 	for _, l := range drops.LossRates(r.drops.Before.Losses, r.drops.Now.Losses, r.drops.Took) {
-		t.rows = append(t.rows, row{names: []string{string(l.Stage), escape.Text(l.Reason), escape.Text(l.Where), escape.Text(l.Device)}, rate: l.Rate, lost: true,
+		t.rows = append(t.rows, row{names: []string{string(l.Stage), message.Escape(l.Reason), message.Escape(l.Where), message.Escape(l.Device)}, rate: l.Rate, lost: true,
 			packets: choice{interfaces: []string{""}, loss: &l.Loss}})
 	}
 	return t
@@ -198,7 +198,7 @@ func (r *readings) losingFlowTable() table {
 	for _, s := range drops.TopFlows(r.drops, mostRows) {
 		for _, f := range s.Top {
 			t.rows = append(t.rows, row{
-				names: []string{f.Flow.Class.Protocol(), string(s.Stage), escape.Text(f.Reason)}, rate: f.Rate, lost: true,
+				names: []string{f.Flow.Class.Protocol(), string(s.Stage), message.Escape(f.Reason)}, rate: f.Rate, lost: true,
 				from: endpoint(f.Flow.Source), to: endpoint(f.Flow.Destination),
 				packets: choice{interfaces: []string{""}, filter: flowFilter(f.Flow), loss: &drops.Loss{Stage: s.Stage, Reason: f.Reason}},
 			})

@@ -18,7 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 	"github.com/xdpcap/xdpcap/internal/cli/filters"
 	"github.com/xdpcap/xdpcap/internal/cli/frame"
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 // Options are the flags of the command top.
@@ -113,13 +113,13 @@ func (o *Options) checkTerminal() error {
 	}
 	words, filter := "", ""
 	for _, name := range o.interfaces {
-		words += " -i " + escape.ShellWord(name)
+		words += " -i " + message.ShellWord(name)
 	}
 	if o.filter.Text != "" {
-		filter = " " + escape.ShellWord(o.filter.Text)
+		filter = " " + message.ShellWord(o.filter.Text)
 	}
 	lost := words
-	if o.interfaces.Follow() {
+	if o.interfaces.HasPattern() {
 		lost = " -i any" // drops takes no other patterns
 	}
 	return fmt.Errorf("top draws on a terminal, and this is none: for plain tables: xdpcap count%s --sizes --flows 10%s; "+

@@ -11,7 +11,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/perf/benchfmt"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
@@ -180,7 +180,7 @@ func (l *lab) ingressCost(t testnet.TB, command tool) []float64 {
 func (c tool) onTerminal() tool {
 	var words []string
 	for _, arg := range c.args {
-		words = append(words, escape.ShellWord(arg))
+		words = append(words, message.ShellWord(arg))
 	}
 	// exec: a signal to the group of script reaches the command.
 	c.args = []string{"script", "-qfec", "TERM=xterm exec " + strings.Join(words, " "), nowhere}

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 	"github.com/xdpcap/xdpcap/internal/testnet"
 )
 
@@ -68,7 +68,7 @@ func record(xdpcap, file string, flags []string) (err error) {
 		sender := testnet.MustSender(tb, pair)
 		cmd := exec.Command(xdpcap, append([]string{"-i", pair.RxName, "-w", file}, flags...)...)
 		fmt.Printf("demo network: two namespaces joined by a veth pair; traffic goes from %s to %s\n", pair.TxName, pair.RxName)
-		fmt.Printf("$ %s\n", escape.CommandLine(cmd.Args))
+		fmt.Printf("$ %s\n", message.CommandLine(cmd.Args))
 		cmd.Stdout = os.Stdout
 		p, failed := testnet.StartProcess(pair.Rx, cmd, "listening on", os.Stderr)
 		testnet.Must(tb, failed)

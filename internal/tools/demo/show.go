@@ -7,7 +7,7 @@ import (
 	"os/exec"
 	"strings"
 
-	"github.com/xdpcap/xdpcap/internal/escape"
+	"github.com/xdpcap/xdpcap/internal/message"
 )
 
 const (
@@ -38,7 +38,7 @@ func showPackets(out io.Writer, file string) error {
 		fmt.Fprintln(out, "\nNeither tshark nor tcpdump is installed: no packets are shown.")
 		return nil
 	}
-	fmt.Fprintf(out, "\n$ %s\n", escape.CommandLine(cmd.Args))
+	fmt.Fprintf(out, "\n$ %s\n", message.CommandLine(cmd.Args))
 	// Output on stderr matters only after a failure: tshark, for example, warns of running as root.
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint
@@ -47,7 +47,7 @@ func showPackets(out io.Writer, file string) error {
 		fmt.Fprintln(out, shorten(strings.TrimRight(line, "\n")))
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s", escape.CommandLine(cmd.Args), err, strings.TrimSpace(complaint.String()))
+		return fmt.Errorf("%s: %w: %s", message.CommandLine(cmd.Args), err, strings.TrimSpace(complaint.String()))
 	}
 	return nil
 }

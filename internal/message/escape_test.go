@@ -1,4 +1,4 @@
-package escape
+package message
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 )
 
 // Characters that a terminal would not print literally are escaped, and no others.
-func TestText(t *testing.T) {
+func TestEscape(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"eth0":            "eth0",
@@ -19,14 +19,14 @@ func TestText(t *testing.T) {
 		"\xff\u202eab":    `\xff\u202eab`,
 		"\u009b1m\x7f":    `\u009b1m\x7f`,
 	} {
-		if diff := cmp.Diff(want, Text(in)); diff != "" {
+		if diff := cmp.Diff(want, Escape(in)); diff != "" {
 			t.Error(diff)
 		}
 	}
 }
 
 // JSON has no character that a terminal would not print literally, and has the same values.
-func TestJSON(t *testing.T) {
+func TestEscapeJSON(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"eth0":                   `"eth0"`,

@@ -1,6 +1,4 @@
-// Package escape makes texts safe to print: it escapes the characters to which a terminal or a
-// shell gives a special meaning.
-package escape
+package message
 
 import (
 	"encoding/json"
@@ -13,10 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns s with every character that a terminal would not print literally escaped, as in a Go
-// string. The names of interfaces and files may have control characters, which would change the
+// Escape returns s with every character that a terminal would not print literally escaped, as in a
+// Go string. The names of interfaces and files may have control characters, which would change the
 // rest of the terminal's output.
-func Text(s string) string {
+func Escape(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
 		r, n := utf8.DecodeRuneInString(s)
@@ -33,10 +31,9 @@ func Text(s string) string {
 	return b.String()
 }
 
-// JSON escapes marshalled JSON further: DEL, and the characters outside of ASCII that Text escapes.
-// encoding/json leaves them as they are, but a terminal would not print them. The values are the
-// same.
-func JSON(b []byte) []byte {
+// EscapeJSON also escapes, in the output of encoding/json, DEL and the characters outside of ASCII
+// that a terminal would not print literally. The values do not change.
+func EscapeJSON(b []byte) []byte {
 	at := slices.IndexFunc(b, func(c byte) bool { return c >= 0x7f })
 	if at < 0 {
 		return b
@@ -58,7 +55,7 @@ func JSON(b []byte) []byte {
 	return escaped
 }
 
-// NewJSONEncoder is like json.NewEncoder, but escapes each value by JSON.
+// NewJSONEncoder is like json.NewEncoder, but escapes each value by EscapeJSON.
 func NewJSONEncoder(w io.Writer) *json.Encoder { return json.NewEncoder(jsonWriter{w}) }
 
 // A jsonWriter escapes the output of a json.Encoder, which writes each value by a single call, so
@@ -66,7 +63,7 @@ func NewJSONEncoder(w io.Writer) *json.Encoder { return json.NewEncoder(jsonWrit
 type jsonWriter struct{ io.Writer }
 
 func (w jsonWriter) Write(b []byte) (int, error) {
-	if _, err := w.Writer.Write(JSON(b)); err != nil {
+	if _, err := w.Writer.Write(EscapeJSON(b)); err != nil {
 		return 0, err
 	}
 	return len(b), nil
@@ -78,8 +75,8 @@ func ShellWord(s string) string {
 	switch {
 	case s != "" && strings.Trim(s, plain) == "":
 		return s
-	case Text(s) != s:
-		return "$'" + Text(strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s)) + "'"
+	case Escape(s) != s:
+		return "$'" + Escape(strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s)) + "'"
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
