@@ -108,8 +108,8 @@ func (o *Options) checkScopes() error {
 	return nil
 }
 
-// needsXDP reports whether an option is set that has a meaning only at XDP. GiveWay does not count: it
-// allows XDP, and does not need it.
+// needsXDP reports whether an option is set that has a meaning only at XDP. GiveWay does not count:
+// it allows XDP, and does not need it.
 func (o *Options) needsXDP() bool {
 	return slices.ContainsFunc(restrictions, func(r restriction) bool {
 		return r.in&PastXDP != 0 && r.field != "GiveWay" && r.isSet(o)

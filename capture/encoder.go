@@ -9,8 +9,8 @@ import (
 	"github.com/xdpcap/xdpcap/internal/pcapng"
 )
 
-// MaxOverhead is the upper bound for the bytes of a block besides the packet's. In pcapng the largest
-// part of them is a comment.
+// MaxOverhead is the upper bound for the bytes of a block besides the packet's. In pcapng the
+// largest part of them is a comment.
 const MaxOverhead = 512
 
 // EncoderOptions are the data that an [Encoder] writes besides packets. The zero value of each
@@ -271,9 +271,9 @@ func unexplained(a Account) string {
 	return a.Equation()
 }
 
-// AppendStatistics appends the statistics of a source. number is that of its interface in the stream,
-// and own its account since start. comment, if not nil, returns a comment for a source's statistics;
-// if nil, an account that does not add up is the comment.
+// AppendStatistics appends the statistics of a source. number is that of its interface in the
+// stream, and own its account since start. comment, if not nil, returns a comment for a source's
+// statistics; if nil, an account that does not add up is the comment.
 func (e *Encoder) AppendStatistics(b []byte, source int, number uint32, own Account, start time.Time, comment func(source int) string) []byte {
 	comments := []string{unexplained(own)}
 	if comment != nil {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// An Input is where [Run] reads packets: a live [Session], or capture files (package file). An Input
-// that wraps another one, to change its packets, returns the other one by Unwrap() Input. Run calls
-// it from one goroutine. Any goroutine may call Stop and Accounts; Close is called last.
+// An Input is where [Run] reads packets: a live [Session], or capture files (package file). An
+// Input that wraps another one, to change its packets, returns the other one by Unwrap() Input. Run
+// calls it from one goroutine. Any goroutine may call Stop and Accounts; Close is called last.
 type Input interface {
 	// Description describes the input to the outputs. Run calls it before the first Read.
 	Description() Description
@@ -78,9 +78,9 @@ func NewSourceList(d *Description) *SourceList {
 	return l
 }
 
-// Update adds the sources that have come since the last call, and returns their indexes in the order
-// in which they came. A source may take the place of another source that has gone, after the last
-// packet of that. Call it before each use of packets.
+// Update adds the sources that have come since the last call, and returns their indexes in the
+// order in which they came. A source may take the place of another source that has gone, after the
+// last packet of that. Call it before each use of packets.
 func (l *SourceList) Update() (come []int) {
 	if l.more == nil {
 		return nil
@@ -105,8 +105,8 @@ func (l *SourceList) All() []Source { return l.all }
 // Of returns a source.
 func (l *SourceList) Of(source int) *Source { return &l.all[source] }
 
-// SourcesSince returns the sources that have come after the first `come` ones, in the order in which
-// they came, as [Description].More does. all has the sources by index.
+// SourcesSince returns the sources that have come after the first `come` ones, in the order in
+// which they came, as [Description].More does. all has the sources by index.
 func SourcesSince(all []Source, come int) (later []Source) {
 	for i, src := range all {
 		if max(src.Came, i+1) > come {
@@ -127,7 +127,8 @@ type Backlogged interface {
 	Backlog() (added, written, limit int64)
 }
 
-// A Batch is memory of an output for blocks and their ends. Neither slice grows beyond its capacity.
+// A Batch is memory of an output for blocks and their ends. Neither slice grows beyond its
+// capacity.
 type Batch struct {
 	Blocks []byte
 	Ends   []BlockEnd
@@ -147,9 +148,9 @@ type DirectOutput interface {
 	Output
 
 	// WriteDirect calls take with memory for the blocks of e. take fills the memory and returns how
-	// many packets it has added; packets that it cannot handle are passed to Write instead. While an
-	// output does not write blocks of an Encoder, it does not call take. Run calls WriteDirect from
-	// the goroutine of Write, before each Read.
+	// many packets it has added; packets that it cannot handle are passed to Write instead. While
+	// an output does not write blocks of an Encoder, it does not call take. Run calls WriteDirect
+	// from the goroutine of Write, before each Read.
 	WriteDirect(take func(e *Encoder, into *Batch) int) error
 }
 

@@ -15,9 +15,9 @@ type regulated interface {
 	regulate(outputs []Output) (end func())
 }
 
-// Run writes the input's packets to the outputs until ctx is done, Stop is called, the input ends or
-// an output fails. Run then stops the input, reads the remaining packets, ends every output, closes
-// the input and returns.
+// Run writes the input's packets to the outputs until ctx is done, Stop is called, the input ends
+// or an output fails. Run then stops the input, reads the remaining packets, ends every output,
+// closes the input and returns.
 //
 // It returns the accounts of the outputs, in their order. Packets that the input captured and an
 // output did not take are lost in that output's accounts. The error is nil if the end was

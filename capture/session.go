@@ -302,8 +302,8 @@ func (s *Session) Accounts() (Accounts, error) {
 	return all, err
 }
 
-// RingUse returns the largest share of a CPU's ring that was in use since the last call, from 0 to 1:
-// near 1, the ring is about to lose packets.
+// RingUse returns the largest share of a CPU's ring that was in use since the last call, from 0 to
+// 1: near 1, the ring is about to lose packets.
 func (s *Session) RingUse() float64 { return s.sampler.Rings.Used() }
 
 // Close detaches and releases everything, and may be called again. Packets that are still in the

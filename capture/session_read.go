@@ -57,11 +57,11 @@ func (s *Session) newFirstLoss() *watch.FirstLoss {
 	return watch.NewFirstLoss(s.started, s.sampler, &s.reader, s.options.rings())
 }
 
-// Packets returns the session's packets, each valid until the next one, until ctx is done or another
-// of the causes that end Run occurs. An error comes last, without a packet. Breaking out of the loop
-// leaves the session running: the packets of the last group stay pending in Accounts, and those of
-// them that were not yielded are never yielded. For exact accounts call Stop instead, and let the
-// loop end. The caller must call Close in any case.
+// Packets returns the session's packets, each valid until the next one, until ctx is done or
+// another of the causes that end Run occurs. An error comes last, without a packet. Breaking out of
+// the loop leaves the session running: the packets of the last group stay pending in Accounts, and
+// those of them that were not yielded are never yielded. For exact accounts call Stop instead, and
+// let the loop end. The caller must call Close in any case.
 func (s *Session) Packets(ctx context.Context) iter.Seq2[*Packet, error] {
 	return func(yield func(*Packet, error) bool) {
 		defer context.AfterFunc(ctx, s.Stop)()
@@ -108,9 +108,9 @@ func (s *Session) Description() Description {
 	return d
 }
 
-// OutletName returns the name of the interface through which a packet is sent, or which has lost it,
-// or [Outlet.String] if the interface no longer existed when its first packet came, or is in another
-// network namespace. Any goroutine may call it, even after the session has ended.
+// OutletName returns the name of the interface through which a packet is sent, or which has lost
+// it, or [Outlet.String] if the interface no longer existed when its first packet came, or is in
+// another network namespace. Any goroutine may call it, even after the session has ended.
 func (s *Session) OutletName(to Outlet) string {
 	if name, ok := s.reader.OutletName(to); ok {
 		return name

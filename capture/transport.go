@@ -19,8 +19,8 @@ const (
 	TransportAuto = ring.TransportAuto
 )
 
-// Transports returns the transports, without TransportDefault and TransportAuto, which choose one of
-// them.
+// Transports returns the transports, without TransportDefault and TransportAuto, which choose one
+// of them.
 func Transports() []Transport { return ring.Transports() }
 
 // ParseTransport reads the name of a transport, or "auto".

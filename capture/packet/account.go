@@ -46,8 +46,8 @@ func (a Account) Dropped() uint64 { return a.Lost - a.NotTaken }
 // Matched is how many packets the filter accepted.
 func (a Account) Matched() uint64 { return a.Seen - min(a.Seen, a.FilteredOut) }
 
-// Pending is how many packets are on their way, in a ring or to an output. Only Seen counts them. Once
-// the session has ended, Pending is 0.
+// Pending is how many packets are on their way, in a ring or to an output. Only Seen counts them.
+// Once the session has ended, Pending is 0.
 func (a Account) Pending() uint64 {
 	if a.Unexplained != 0 {
 		return 0
@@ -55,7 +55,8 @@ func (a Account) Pending() uint64 {
 	return a.Seen - min(a.Seen, a.Explained())
 }
 
-// Equation is the account as a line of text, for files, and for a capture at SIGUSR1 and at its end.
+// Equation is the account as a line of text, for files, and for a capture at SIGUSR1 and at its
+// end.
 func (a Account) Equation() string {
 	text := fmt.Sprintf("%d seen = %d filtered out + %d not sampled + %d lost + %d invalid + %d captured",
 		a.Seen, a.FilteredOut, a.NotSampled, a.Lost, a.Invalid, a.Captured)
@@ -118,7 +119,8 @@ func (as Accounts) Of(source int) (a Account) {
 	return a
 }
 
-// At returns the account of a source for the caller to change. It adds missing accounts up to that one.
+// At returns the account of a source for the caller to change. It adds missing accounts up to that
+// one.
 func (as *Accounts) At(source int) *Account {
 	for len(*as) <= source {
 		*as = append(*as, Account{})

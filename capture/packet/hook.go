@@ -95,7 +95,8 @@ func (h Hook) String() string {
 	return hookKinds[h].name
 }
 
-// Traces reports whether the hook traces another program, the source's Target, as Entry and Exit do.
+// Traces reports whether the hook traces another program, the source's Target, as Entry and Exit
+// do.
 func (h Hook) Traces() bool { return h.kind().traces }
 
 // Loses reports whether the packets of the hook get lost there, as those of StackDrop and

@@ -82,8 +82,9 @@ type Facts struct {
 	Reason Reason // see Location
 }
 
-// Device, at StackDrop of all interfaces together, returns the interface that has lost the packet, or
-// the one that received it if the former is not known. To has the same value. 0 = neither is known.
+// Device, at StackDrop of all interfaces together, returns the interface that has lost the packet,
+// or the one that received it if the former is not known. To has the same value. 0 = neither is
+// known.
 func (f *Facts) Device() Outlet {
 	if f.Location == 0 || f.Verdict == Tx || f.Verdict == Redirect {
 		return 0
@@ -92,8 +93,8 @@ func (f *Facts) Device() Outlet {
 }
 
 // A Reason is why a packet was thrown away. If the kernel did, it is a number of enum
-// skb_drop_reason, which differs between kernels; if a traced program did, a number that the program
-// defines. [Session.ReasonName] returns its name.
+// skb_drop_reason, which differs between kernels; if a traced program did, a number that the
+// program defines. [Session.ReasonName] returns its name.
 type Reason uint32
 
 // A Location is where the kernel has thrown a packet away: an address within a function, of which
@@ -141,8 +142,8 @@ func (k HashKind) String() string {
 	return hashKindNames[k]
 }
 
-// An Outlet is the interface through which an XDP program sends a packet, by Tx or Redirect. 0 = it is
-// not known, or the packet goes to no interface or to several.
+// An Outlet is the interface through which an XDP program sends a packet, by Tx or Redirect. 0 = it
+// is not known, or the packet goes to no interface or to several.
 type Outlet uint32
 
 // Index is the interface's index in its network namespace; 0 = not known.

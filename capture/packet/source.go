@@ -74,8 +74,8 @@ func (s *Source) TracesFunction() bool { return strings.Contains(s.Target.Name, 
 // HasDirection reports whether Direction holds for all of the source's packets.
 func (s *Source) HasDirection() bool { return !s.Hook.kind().anyWay && s.TargetAt != AtTC }
 
-// InFragments reports whether the source may have packets in several buffers. With TransportRing these
-// come through perf's rings.
+// InFragments reports whether the source may have packets in several buffers. With TransportRing
+// these come through perf's rings.
 func (s *Source) InFragments() bool { return s.Hook.kind().inFragments }
 
 // Direction is In or Out: whether the source's packets were received or sent; see HasDirection.

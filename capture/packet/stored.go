@@ -21,8 +21,8 @@ type Stored struct {
 	Block StoredBlock
 }
 
-// A StoredBlock is the block of a packet in a capture file. The Input defines its type; an output for
-// blocks of this Input recognizes them by it.
+// A StoredBlock is the block of a packet in a capture file. The Input defines its type; an output
+// for blocks of this Input recognizes them by it.
 type StoredBlock interface {
 	// Comments returns the comments of the packet; nil = it has none.
 	Comments() []string
@@ -67,8 +67,8 @@ const ethernet = 1 // LINKTYPE_ETHERNET
 // IsEthernet reports whether the source's packets are Ethernet frames.
 func (s *Source) IsEthernet() bool { return s.link == 0 }
 
-// VerdictOf returns the verdict of an XDP program about one of the source's packets, if there is one:
-// a live packet has one if HasVerdict, a packet from a capture file if its block has one.
+// VerdictOf returns the verdict of an XDP program about one of the source's packets, if there is
+// one: a live packet has one if HasVerdict, a packet from a capture file if its block has one.
 // [Source.ReturnOf] also returns the values of other programs.
 func (s *Source) VerdictOf(p *Packet) (v Verdict, known bool) {
 	v, kind, known := s.ReturnOf(p)
@@ -130,8 +130,8 @@ const (
 	partEnd = ", "
 )
 
-// Description is the if_description of pcapng: the interface's alias, its pod and, for sent packets,
-// the hook. Sources of capture files have only a pod. [ParsePod] is the reverse for pods.
+// Description is the if_description of pcapng: the interface's alias, its pod and, for sent
+// packets, the hook. Sources of capture files have only a pod. [ParsePod] is the reverse for pods.
 func (s *Source) Description() string {
 	var parts []string
 	if s.Alias != "" {

@@ -68,8 +68,8 @@ func ParseTCVerdict(s string) (Verdict, error) {
 	return Verdict(n), nil
 }
 
-// ReturnOf returns the value that a program or function has returned for one of the source's packets,
-// and the kind of the value, if it is known.
+// ReturnOf returns the value that a program or function has returned for one of the source's
+// packets, and the kind of the value, if it is known.
 func (s *Source) ReturnOf(p *Packet) (v Verdict, kind VerdictKind, known bool) {
 	if p.Stored != nil {
 		return p.Verdict, p.VerdictKind, p.Stored.HasVerdict

@@ -134,7 +134,8 @@ func (k *Sampler) constants() Constants {
 	}
 }
 
-// keepBelow returns the upper bound that holds for a random 32-bit number with a probability of 1/n.
+// keepBelow returns the upper bound that holds for a random 32-bit number with a probability of
+// 1/n.
 func keepBelow(n uint32) uint32 { return uint32(math.MaxUint32 / uint64(n)) }
 
 // verdictList returns the verdicts, at most MaxVerdicts, as the program expects them.

@@ -14,8 +14,8 @@ const (
 	averageTime = 3 * time.Second
 	// fullTime is the time for which a queue should have room if its output stalls.
 	fullTime = time.Second
-	// stallTime is the longest stall of an output. If its queue stays full for longer, the output is
-	// too slow.
+	// stallTime is the longest stall of an output. If its queue stays full for longer, the output
+	// is too slow.
 	stallTime = 3 * time.Second / 2
 	// silentTime is the time without progress after which an output or a reader stalls: its past
 	// work then does not show how fast it is.

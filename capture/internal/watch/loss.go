@@ -25,8 +25,8 @@ type FirstLoss struct {
 	Began   *LossReading // the first one with a loss; nil = no loss yet
 }
 
-// NewFirstLoss returns a FirstLoss of a session whose programs were attached at the time `attached`.
-// The caller starts Run.
+// NewFirstLoss returns a FirstLoss of a session whose programs were attached at the time
+// `attached`. The caller starts Run.
 func NewFirstLoss(attached time.Time, k *probe.Sampler, r *probe.Reader, rings ring.Options) *FirstLoss {
 	numbers := k.RingNumbers()
 	return &FirstLoss{
