@@ -16,11 +16,11 @@ const (
 	TypePacket     = 6
 	TypeSection    = 0x0a0d0d0a
 
-	typeNames      = 4
-	typeJournal    = 9
-	typeSecrets    = 10
-	typeCustom     = 0xbad
-	typeCustomKeep = 0x40000bad // a copy may keep it even if it cannot parse it
+	typeNames        = 4
+	typeJournal      = 9
+	typeSecrets      = 10
+	typeCustom       = 0xbad      // a program that changes a file may keep it
+	typeCustomNoCopy = 0x40000bad // a program that changes a file should drop it
 )
 
 // Option codes. Each type of block has its own codes, except optComment and opt_endofopt (0), which

@@ -91,17 +91,17 @@ func AppendMergedSection(b []byte, names []string, sections []Block) []byte {
 // headNumbers has the sizes in bytes of the numbers at the beginning of a block's body, for the
 // types of blocks that can be converted.
 var headNumbers = map[uint32][]int{
-	TypeSection:    {4, 2, 2, 8},
-	TypeInterface:  {2, 2, 4},
-	TypeOldPacket:  {2, 2, 4, 4, 4, 4},
-	TypeSimple:     {4},
-	TypeStatistics: {4, 4, 4},
-	TypePacket:     {4, 4, 4, 4, 4},
-	typeNames:      {}, // but see swapper.names
-	typeJournal:    {},
-	typeSecrets:    {4, 4},
-	typeCustom:     {4},
-	typeCustomKeep: {4},
+	TypeSection:      {4, 2, 2, 8},
+	TypeInterface:    {2, 2, 4},
+	TypeOldPacket:    {2, 2, 4, 4, 4, 4},
+	TypeSimple:       {4},
+	TypeStatistics:   {4, 4, 4},
+	TypePacket:       {4, 4, 4, 4, 4},
+	typeNames:        {}, // but see swapper.names
+	typeJournal:      {},
+	typeSecrets:      {4, 4},
+	typeCustom:       {4},
+	typeCustomNoCopy: {4},
 }
 
 // numberOptions has the codes of options whose value is one number, by the type of block.
@@ -112,8 +112,8 @@ var numberOptions = map[uint32][]uint16{
 	TypeStatistics: {isbIfRecv, isbIfDrop, isbFilterAccept, isbOSDrop, isbUsrDeliv},
 }
 
-// customOptions are options of any block, with text or bytes after an enterprise number. A copy may
-// keep the last two even if it cannot parse them.
+// customOptions are options of any block, with text or bytes after an enterprise number. A program
+// that changes a file should drop the last two.
 var customOptions = []uint16{2988, 2989, 19372, 19373}
 
 // A swapper converts the numbers of a big-endian block to little-endian, in place.

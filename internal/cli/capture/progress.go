@@ -18,7 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/machine"
 )
 
-// A progress has the numbers of a capture so far, for the two lines that a Bar shows on a terminal.
+// A progress has the numbers of a capture so far, for the two lines that a bar shows on a terminal.
 type progress struct {
 	at      time.Time
 	elapsed time.Duration
