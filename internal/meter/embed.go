@@ -14,8 +14,8 @@ import (
 
 // Counters can run inside programs that the caller attaches. The functions Embed* return a counter
 // together with its programs, whose instructions already refer to the maps that the counter reads.
-// The caller runs them for every packet to be counted. Follow does nothing then: only the caller
-// can notice that its programs are gone.
+// The caller runs them for every packet to be counted. Follow does not check the interface then:
+// only the caller can notice that its programs are gone.
 
 // embed returns programs for the caller to attach to an interface. `of` is the program that the
 // caller traces. After an error everything is closed.

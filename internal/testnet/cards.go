@@ -30,6 +30,7 @@ func MustCardsOf(tb TB, driver string, opts PairOptions) *Pair {
 	cards, err := findCards(driver)
 	Must(tb, err)
 	p := &Pair{TxName: "tx0", RxName: "rx0"}
+	closeAfter(tb, "pair", p.closeSender)
 	for i, e := range p.ends() {
 		*e.ns = MustNamespace(tb)
 		p.move(tb, e, cards[i], home)
@@ -61,6 +62,16 @@ func (p *Pair) move(tb TB, e end, card xdp.Interface, home netns.NsHandle) {
 	if err := (*e.ns).MoveHere(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: card.Index}}); err != nil {
 		tb.Fatalf("move %s: %v", card.Name, err)
 	}
+	closeAfter(tb, "card", func() error {
+		if *e.index == 0 {
+			return nil // not found in the namespace
+		}
+		return (*e.ns).Do(func() error {
+			moved := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: *e.index}}
+			name := fmt.Sprintf("card%d", *e.index)
+			return errors.Join(netlink.LinkSetDown(moved), netlink.LinkSetName(moved, name), netlink.LinkSetNsFd(moved, int(home)))
+		})
+	})
 	err := (*e.ns).Do(func() error {
 		moved, err := netlink.LinkByName(card.Name)
 		if err != nil {
@@ -72,11 +83,4 @@ func (p *Pair) move(tb TB, e end, card xdp.Interface, home netns.NsHandle) {
 	if err != nil {
 		tb.Fatalf("name %s: %v", card.Name, err)
 	}
-	closeAfter(tb, "card", func() error {
-		return (*e.ns).Do(func() error {
-			moved := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: *e.index}}
-			name := fmt.Sprintf("card%d", *e.index)
-			return errors.Join(netlink.LinkSetDown(moved), netlink.LinkSetName(moved, name), netlink.LinkSetNsFd(moved, int(home)))
-		})
-	})
 }

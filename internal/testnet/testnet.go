@@ -218,10 +218,7 @@ func (p *Pair) sender() (s *Sender, err error) {
 // close removes the pair.
 func (p *Pair) close() error {
 	defer p.tx.Close()
-	var errs []error
-	if p.opened != nil {
-		errs = append(errs, p.opened.Close())
-	}
+	errs := []error{p.closeSender()}
 	// Removing one end removes the other. It may be gone already: tests of a capture's reaction
 	// remove it.
 	link, err := p.tx.LinkByName(p.TxName)
@@ -232,4 +229,12 @@ func (p *Pair) close() error {
 		errs = append(errs, fmt.Errorf("remove %s: %w", p.TxName, err))
 	}
 	return errors.Join(errs...)
+}
+
+// closeSender closes the Sender that Send has opened, if any.
+func (p *Pair) closeSender() error {
+	if p.opened == nil {
+		return nil
+	}
+	return p.opened.Close()
 }

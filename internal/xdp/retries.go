@@ -82,7 +82,7 @@ func (r Retries) Keep(there map[int]bool) {
 	maps.DeleteFunc(r, func(index int, _ failure) bool { return !there[index] })
 }
 
-// Age makes the refusals older, for tests.
+// Age makes the failures older, for tests.
 func (r Retries) Age(by time.Duration) {
 	for index, before := range r {
 		before.at, before.tried = before.at.Add(-by), before.tried.Add(-by)

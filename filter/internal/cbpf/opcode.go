@@ -111,7 +111,7 @@ const (
 	MaxSets = 255
 )
 
-// In is the part of an opcode that looks up in a set. Sets count from 0.
+// SetBits is the part of an opcode that looks up in a set. Sets count from 0.
 func SetBits(set int) int { return (set + 1) << 8 }
 
 // SetOf returns the set of a lookup. It is false for all other instructions.

@@ -270,7 +270,8 @@ func (c *companions) collectors() (list []prometheus.Collector) {
 	return list
 }
 
-// follow enlarges tables that are nearly full. It is called about once a second.
+// follow evicts entries without recent packets from the counters' tables. It is called about once
+// a second.
 func (c *companions) follow() (err error) {
 	for _, one := range c.all {
 		_, failed := one.Follow()
