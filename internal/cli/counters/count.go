@@ -101,7 +101,7 @@ func (o *CountOptions) whatFlags() []frame.Flag {
 }
 
 func (o *CountOptions) run(cmd *cobra.Command) error {
-	if err := o.filter.Read(o.Process.Signalled()); err != nil {
+	if err := o.filter.Read(o.Process.UntilSignal()); err != nil {
 		return err
 	}
 	o.filter.Warn(cmd.ErrOrStderr())
