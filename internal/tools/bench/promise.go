@@ -161,8 +161,8 @@ func (r *results) added(entrant string) float64 {
 	return r.dropTime() * (1/r.figure(lossless(entrant, shortSize), unitOfDrop) - 1)
 }
 
-// shareOf returns the percentage of XDP_DROP's rate that is left if XDP_DROP takes shareDrop and a
-// capture adds the given ns; NaN if that is negative, because the machine was busy.
+// shareOf returns the percentage of XDP_DROP's rate that is left if XDP_DROP takes assumedDropTime
+// and a capture adds the given ns; NaN if that is not positive, because the machine was busy.
 func shareOf(added float64) float64 {
 	if added <= 0 {
 		return math.NaN()
