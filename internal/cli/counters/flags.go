@@ -24,7 +24,7 @@ type Options struct {
 
 	// A command sets these before run.
 	tracesOnly bool   // it only traces XDP programs: with a pattern, on the interfaces that run one
-	instead    string // another way to the same result, if the kernel refuses to trace: frame.Untraced
+	instead    string // another way to the result, if the kernel refuses to trace: frame.Untraced
 
 	Interfaces frame.Interfaces
 	Program    string // name or id; "" = any, or all programs

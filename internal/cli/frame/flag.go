@@ -59,8 +59,8 @@ const (
 	// that whoever sets it has all rights of the process. Only the command line and files in /etc
 	// set it.
 	GrantsRights
-	// ExposesData: it sends data to others. The environment does not set it if xdpcap was started by
-	// sudo or the like, because the environment may be that of the calling user.
+	// ExposesData: it sends data to others. The environment does not set it if xdpcap was started
+	// by sudo or the like, because the environment may be that of the calling user.
 	ExposesData
 	// NotForWireshark: no setting of it applies to a capture for Wireshark, which names the
 	// interface, reads the packets and ends the capture by itself.

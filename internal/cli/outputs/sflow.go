@@ -29,7 +29,8 @@ type sflowOptions struct {
 // Flags are the flags of the capture.
 func (o *sflowOptions) Flags() []frame.Flag {
 	return []frame.Flag{
-		{Name: "counter-interval", Value: &o.CounterInterval, Default: "20s", Settings: frame.NotForWireshark, // sFlow's default
+		// The default is sFlow's.
+		{Name: "counter-interval", Value: &o.CounterInterval, Default: "20s", Settings: frame.NotForWireshark,
 			Help: "at this `interval`, send the counters of interfaces to sFlow collectors, and write those of --stats, --count and the like into files"},
 		o.AgentFlag(),
 	}
