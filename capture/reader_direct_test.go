@@ -20,13 +20,13 @@ func mixedRings(seed uint64, shared int, limit uint64) *probe.Reader {
 	perf := int(1 - seed%2)
 	memory := ring.NewMemory(1<<16, shared, perf)
 	r := &probe.Reader{
-		Rings:    memory.Set,
-		Lost:     ring.Losses{Slots: 2},
-		Ledger:   probe.NewLedger(2, limit),
-		SnapLen:  1500,
-		Weighted: seed%3 != 0,
-		HasMore:  seed%3 == 0,
-		Stop:     func() {},
+		Rings:       memory.Set,
+		Lost:        ring.Losses{Slots: 2},
+		Ledger:      probe.NewLedger(2, limit),
+		SnapLen:     1500,
+		Weighted:    seed%3 != 0,
+		FinishesAll: seed%3 == 0,
+		Stop:        func() {},
 	}
 	rings := shared + perf
 	dropped := make([][2]uint64, rings)

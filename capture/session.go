@@ -80,10 +80,11 @@ func openOnce(o Options) (*Session, error) {
 		return nil, err
 	}
 	hooks, err := chosen.Choose(points)
-	o.Verdicts = chosen.Verdicts // those at the exit of a program that drops: see newDropHooks
 	if err != nil {
 		return nil, errors.Join(err, probe.CloseAll(hooks))
 	}
+	// With StackDrops, Choose sets the verdicts that are lost packets at the exit of a program.
+	o.Verdicts = chosen.Verdicts
 	return open(o, hooks, ring.New)
 }
 
@@ -106,7 +107,9 @@ func open(o Options, hooks []probe.Hook, newRings func(ring.Options) *ring.Set) 
 }
 
 func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
-	defer runtime.KeepAlive(xdp.KernelTypes()) // all programs are loaded with the same types
+	// The kernel's types stay cached only while a caller holds them: without this, loading each
+	// program could decode them again.
+	defer runtime.KeepAlive(xdp.KernelTypes())
 	s.roster = probe.NewRoster(s.hooks.All, s.options.slotsPerHook(), s.options.PodOf)
 	if s.sampler, err = probe.New(s.options.probe(), s.roster, newRings(s.options.rings())); err != nil {
 		return err
@@ -119,6 +122,7 @@ func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 		return err
 	}
 	s.started = time.Now()
+	// The kernel attaches no program below an interface that runs one, such as a bridge.
 	order := slices.Clone(s.hooks.All)
 	probe.SortLowestFirst(order, func(h probe.Hook) int { return h.Sources()[0].Index })
 	if err := probe.AttachAll(order); err != nil {
@@ -150,7 +154,7 @@ func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 	w := watch.New(watch.Options{
 		Hooks: &s.hooks, Followed: s.followed, Roster: s.roster, Witness: s.witness, Fail: s.fail, Notice: s.notice, Stop: s.Stop,
 	})
-	if blind := w.FindBlind(); len(blind) > 0 {
+	if blind := w.FindBlind(); len(blind) > 0 { // hooks that already see no packets: see ErrBlind
 		return errors.Join(blind...)
 	}
 	s.watch = w
@@ -179,7 +183,7 @@ func (s *Session) openReader() (err error) {
 		Immediate:     s.options.Immediate,
 		SnapLen:       s.options.SnapLen,
 		Weighted:      weighted,
-		HasMore:       cards != nil || !weighted || follows,
+		FinishesAll:   cards != nil || !weighted || follows,
 		SourcesChange: follows,
 		Detached:      &s.hooks.Detached,
 		Stop:          s.Stop,
@@ -188,6 +192,8 @@ func (s *Session) openReader() (err error) {
 	if r.Clock, err = machine.NewStamper(); err != nil {
 		return err
 	}
+	// Outlets are the interfaces through which programs send packets; for a packet that the stack
+	// throws away, its device is found in the same way.
 	mayHaveOutlets := s.options.sourcesChange() && (slices.Contains(s.options.Hooks, Exit) || s.sampler.Options.AwaitsExits())
 	if mayHaveOutlets || s.roster.Has(func(src *Source) bool { return src.Hook == Exit || src.HasExitFacts || src.Hook == StackDrop }) {
 		if err := r.OpenOutlets(); err != nil {
@@ -196,16 +202,18 @@ func (s *Session) openReader() (err error) {
 	}
 	for _, h := range s.hooks.All {
 		if drop, ok := h.(*probe.DropHook); ok {
-			r.Words = drop.Words
+			r.Words = drop.Words // those of any hook: all have the kernel's names
+			break
 		}
 	}
 	return r.Rings.Refresh()
 }
 
 // Sources returns the session's sources: the interfaces in the order of Options.Interfaces, each
-// with its hooks. With Patterns or GiveWay they are in the order in which they came, each after
-// those below it. Once [Forgetter] outputs have forgotten more than 256 sources that have gone, a
-// source that comes replaces the first of these. Any goroutine may call it.
+// with its hooks. With Patterns or GiveWay they are in the order in which they came; of interfaces
+// that came together, a bridge is after its ports. A source that has gone keeps its index until all
+// outputs have forgotten it (see [Forgetter]), and 256 more have been forgotten after it: then a
+// source that comes may replace it. Any goroutine may call it.
 func (s *Session) Sources() []Source { return s.roster.Sources() }
 
 // Gone returns the indexes of the sources whose interfaces have gone and whose accounts are final.
@@ -240,7 +248,7 @@ func (s *Session) whyEnded() error {
 	return io.EOF
 }
 
-// fail notes an error for ended.
+// fail adds an error to those that whyEnded returns. It ignores nil.
 func (s *Session) fail(err error) {
 	if err == nil {
 		return
@@ -262,7 +270,7 @@ func (s *Session) Stop() {
 		}
 		s.hooks.Lock()
 		defer s.hooks.Unlock()
-		s.witness.Finish()
+		s.witness.Finish() // nil if Open has failed before it, which Finish allows
 		s.fail(s.sampler.DrainTracers())
 		if s.watch != nil {
 			s.fail(errors.Join(s.watch.FindBlind()...)) // hooks that went blind in the last second
@@ -278,12 +286,12 @@ func (s *Session) Stop() {
 	})
 }
 
-// SetFilter replaces the filter of a session with Options.FilterChanges; "" = every packet. Each
-// packet is decided by one of both filters. From then on packets are those of new sources with
-// Source.Filter, and the sources with the former filter go: see Gone. If the filter cannot be
-// compiled or loaded, the former one stays at all interfaces. If an interface has gone meanwhile,
-// that is the error, and the filter is replaced at the others. The error is os.ErrClosed after the
-// session's end. Any goroutine may call it, from Open until Close.
+// SetFilter replaces the filter of a session with Options.FilterChanges; "" = every packet. No
+// packet is seen by both filters or by neither. Each interface gets a new source with the new
+// Source.Filter; its former source goes: see Gone. If the filter cannot be compiled or loaded, the
+// former one stays at all interfaces. If an interface has gone meanwhile, that is the error, and
+// the filter is replaced at the others. The error is os.ErrClosed after the session's end. Any
+// goroutine may call it, from Open until Close.
 func (s *Session) SetFilter(expression string) error {
 	if !s.options.FilterChanges {
 		return errors.New("replace the filter: Options.FilterChanges is not set")
@@ -321,7 +329,7 @@ func (s *Session) Close() error {
 	if s.sampler != nil {
 		errs = append(errs, s.sampler.Close())
 	}
-	s.followed.Close()
+	s.followed.Close() // may be nil, like the witness
 	s.witness.Close()
 	s.hooks.All, s.followed, s.reader.Err = nil, nil, os.ErrClosed
 	return errors.Join(errs...)

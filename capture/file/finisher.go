@@ -76,7 +76,7 @@ func (f *finisher) finish(p *part) {
 
 // sync requests a sync of a file's disk if that makes the file system report more free bytes.
 func (f *finisher) sync(file *outfile.File) {
-	if f.keeper.needsSync() {
+	if f.keeper.beginSync() {
 		select {
 		case f.syncs <- file:
 		default: // a request is already waiting

@@ -18,7 +18,7 @@ import (
 type Keeper struct {
 	limits Rotation // Keep, MaxBytes, MinFree and Atomic
 	notice func(error)
-	free   func(onDisk) (int64, error) // onDisk.Free; tests replace it
+	free   func(onDisk) (bytes int64, showsLate bool, err error) // tests replace it
 
 	mu       sync.Mutex
 	finished sync.Cond          // a file was finished
@@ -27,7 +27,7 @@ type Keeper struct {
 	others   map[string]content // finished files by path, without a ring; at most maxSizes
 	size     int64              // bytes in finished files that were neither removed nor overwritten
 	space    space              // free bytes of the disk; unused without MinFree
-	syncing  bool               // needsSync has returned true, and syncDisk has not ended
+	syncing  bool               // beginSync has returned true, and syncDisk has not ended
 
 	noticedStays, noticedOmits bool // the notice of noticeStays, of noticeOmits was given
 }
@@ -36,6 +36,11 @@ type Keeper struct {
 type onDisk interface {
 	Free() (int64, error)
 	ShowsLate() bool
+}
+
+func freeOn(d onDisk) (bytes int64, showsLate bool, err error) {
+	bytes, err = d.Free()
+	return bytes, d.ShowsLate(), err
 }
 
 // maxSizes limits the memory for paths. It is more than the seconds of a day, because names with a
@@ -66,7 +71,7 @@ func contentOf(p *part) content {
 // regular and to which no process writes, and removes the oldest if there are too many. notice is
 // called for the first file that cannot be removed, and when the ring first omits packets.
 func newKeeper(r *Rotation, notice func(error)) *Keeper {
-	k := &Keeper{limits: *r, notice: notice, free: onDisk.Free, others: make(map[string]content)}
+	k := &Keeper{limits: *r, notice: notice, free: freeOn, others: make(map[string]content)}
 	k.finished.L = &k.mu
 	if r.Keep == 0 {
 		return k
@@ -131,6 +136,8 @@ func (k *Keeper) isWaiting(matches func(*part) bool) bool {
 	return slices.ContainsFunc(k.parts, func(p *part) bool { return p.isComplete && matches(p) })
 }
 
+func anyPart(*part) bool { return true }
+
 // release waits until no file of this path waits to be finished, and stops tracking such files,
 // because the caller will overwrite the path. It reports whether it was a path of the ring's files.
 func (k *Keeper) release(path string) (wasOwn bool) {
@@ -159,7 +166,7 @@ func (k *Keeper) release(path string) (wasOwn bool) {
 func (k *Keeper) hasOlder() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.own) > 0 || k.isWaiting(func(*part) bool { return true })
+	return len(k.own) > 0 || k.isWaiting(anyPart)
 }
 
 // drop stops tracking a finished file. The caller holds mu.
@@ -190,7 +197,7 @@ func (k *Keeper) remove(i int, file *outfile.Removal) {
 			return
 		}
 	}
-	isFreed, room := file.Frees(1) || k.space.isFull(), file.Room()
+	isFreed, room := file.Frees(1) || k.space.isFull(), file.Occupied()
 	freeErr := k.readFree(file)
 	err = os.Remove(leaving.path)
 	k.noticeStays(err)

@@ -28,38 +28,39 @@ const blockRoom = 8 << 10
 // returns the error that ends the session. A ring of files has no such error.
 func (f *File) grant(bytes int64) (int64, error) {
 	granted, err := f.keeper.claim(f.current, bytes, f.reserve())
-	f.finisher.sync(f.current.file)
+	f.finisher.sync(f.current.file) // claim may have removed files whose room is free after a sync
 	return granted, err
 }
 
-// isSpent reports whether a ring of files begins its next file although the current one has not
-// reached its limits, because only a finished file can be removed to make room: if the current file
-// takes no more packets, or is larger than the room that is left. bytes are to be written next.
+// isSpent reports whether a ring of files begins its next file before the current one has reached
+// its limits. That makes room: only finished files can be removed. bytes are to be written next.
 func (f *File) isSpent(bytes int64) bool {
 	r, s := &f.rotation, &f.current.stream
-	if r.Keep == 0 || r.isSingle() || s.grant == nil {
+	hasLimit := s.grant != nil // of room: MaxBytes or MinFree
+	if r.Keep == 0 || r.isSingle() || !hasLimit {
 		return false
 	}
 	size := s.size.Load()
 	hasPackets := size > s.header
-	if !s.full && (!hasPackets || f.keeper.hasOlder()) {
+	room := func() int64 { return f.keeper.roomFor(f.current) - f.reserve() }
+	switch {
+	case s.full && hasPackets: // it takes no more packets, and can be removed once it is finished
+		return true
+	case s.full: // another file takes packets only if there is room again
+		return room() >= bytes
+	case !hasPackets, f.keeper.hasOlder(): // removing an older file makes more room
 		return false
-	}
-	room := f.keeper.roomFor(f.current) - f.reserve()
-	if s.full {
-		return hasPackets || room >= bytes
-	}
-	if s.frames != nil {
+	case s.frames != nil:
 		size += int64(len(s.frames.blocks)) // an upper bound: they are not compressed yet
 	}
-	return room < size
+	return room() < size // the next file has less room than this one takes
 }
 
 // CheckFree returns an error of the kind [ErrDiskLow] if the session could capture no packet: the
 // disk already has less than MinFree bytes free, and no earlier run has left a file to remove.
 func (r *Rotation) CheckFree() error {
 	if r.Stamped {
-		return nil
+		return nil // the path depends on the stamp of the first packet
 	}
 	path := r.Path(r.first(time.Now().Round(0)))
 	return r.checkFree(path, func() (int64, error) { return outfile.FreeAt(path) })
@@ -69,9 +70,9 @@ func (r *Rotation) checkFree(path string, free func() (int64, error)) error {
 	if r.MinFree == 0 || len(r.Left) > 0 {
 		return nil
 	}
-	now, err := free()
-	if err == nil && now < r.MinFree {
-		err = tooFull(path, now, r.MinFree)
+	bytes, err := free()
+	if err == nil && bytes < r.MinFree {
+		err = tooFull(path, bytes, r.MinFree)
 	}
 	return err
 }
@@ -87,8 +88,11 @@ func (f *File) reserve() int64 {
 	if f.options.Comments != nil {
 		each += commentRoom
 	}
+	// Capture files that are read may add sources to those of the description.
 	s, sources := &f.current.stream, max(len(f.description.Sources), len(f.current.stream.taken))
-	if s.numbers != nil { // sources come and go: those in the file that have no statistics yet
+	// In a live capture sources may come and go. Then only those count that the file describes, by
+	// a number, and whose statistics it does not have yet.
+	if s.numbers != nil {
 		sources = 0
 		for source, number := range s.numbers {
 			if number > 0 && !f.departures.retired[source] {
@@ -107,9 +111,11 @@ func (f *File) grantNext() error {
 		return nil // see isSpent
 	}
 	bytes := f.headerSize() + f.reserve()
+	// The disk itself: the reserve of root is included, and so are the rests of last blocks.
 	if f.current.file.IsFull(bytes + blockRoom) {
 		return outfile.WriteError(f.current.stream.name, unix.ENOSPC)
 	}
+	// The limits of the rotation. The sizes of files, which MaxBytes limits, have no such rests.
 	if f.rotation.MinFree > 0 {
 		bytes += blockRoom
 	}
@@ -156,13 +162,19 @@ func (k *Keeper) claim(p *part, bytes, reserved int64) (int64, error) {
 		case room >= wanted:
 			k.space.write(bytes)
 			return bytes, nil
-		case k.limits.Keep == 0:
-			return max(room-reserved, 0), why
-		case k.removeOldest(errors.Is(why, ErrDiskLow), room+held < wanted):
-			continue // with more room
+		case k.limits.Keep > 0:
+			// For MaxBytes it does not matter which programs have a file open. A file that is open
+			// must go if the room is too little even after others close the removed files.
+			skipOpen, must := errors.Is(why, ErrDiskLow), room+held < wanted
+			if k.removeOldest(skipOpen, must) {
+				continue // with more room
+			}
+			k.noticeOmits(why, held)
+			why = nil // a ring goes on
 		}
-		k.noticeOmits(why, held)
-		return max(room-reserved, 0), nil
+		granted := max(room-reserved, 0)
+		k.space.write(granted)
+		return granted, why
 	}
 }
 
@@ -216,9 +228,9 @@ func (k *Keeper) readFree(file onDisk) error {
 	if k.limits.MinFree == 0 {
 		return nil
 	}
-	free, err := k.free(file)
+	free, showsLate, err := k.free(file)
 	if err == nil {
-		k.space.isLate = file.ShowsLate()
+		k.space.showsLate = showsLate
 		k.space.update(free+k.preallocated(), time.Now())
 	}
 	return err
@@ -229,14 +241,14 @@ func (k *Keeper) readFree(file onDisk) error {
 // rest. The caller holds mu.
 func (k *Keeper) preallocated() (bytes int64) {
 	for _, p := range k.parts {
-		bytes += max(p.file.Room()-blockRoom-p.stream.size.Load(), 0)
+		bytes += max(p.file.Occupied()-blockRoom-p.stream.size.Load(), 0)
 	}
 	return bytes
 }
 
-// needsSync reports whether the caller must call syncDisk, so that the file system reports more
-// free bytes. It returns true once until syncDisk has ended.
-func (k *Keeper) needsSync() bool {
+// beginSync reports whether the caller must call syncDisk, so that the file system reports more
+// free bytes. If so, it returns false to other callers until syncDisk has ended.
+func (k *Keeper) beginSync() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.syncing || !k.space.needsSync() {
@@ -266,7 +278,7 @@ func (k *Keeper) syncDisk(file *outfile.File) {
 // with must. The caller holds mu.
 func (k *Keeper) removeOldest(skipOpen, must bool) bool {
 	oldest, file := k.oldest(skipOpen)
-	for oldest < 0 && k.isWaiting(func(*part) bool { return true }) {
+	for oldest < 0 && k.isWaiting(anyPart) { // a complete file can be removed once it is on disk
 		k.finished.Wait()
 		oldest, file = k.oldest(skipOpen)
 	}
@@ -285,7 +297,7 @@ func (k *Keeper) oldest(skipOpen bool) (index int, file *outfile.Removal) {
 			return i, nil
 		}
 		if f, err := outfile.OpenRemoval(r.path); err == nil && f != nil {
-			if f.Frees(1) {
+			if f.Frees(1) { // this path is its only name
 				return i, f
 			}
 			f.Close()
@@ -299,6 +311,6 @@ func (k *Keeper) noteEmptied(file *outfile.File) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.limits.MinFree > 0 && k.readFree(file) == nil {
-		k.space.add(nil, file.Room(), time.Now())
+		k.space.add(nil, file.Occupied(), time.Now())
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// minRecent is the minimum number of blocks in a `recent` of a longer file. Their removal makes
-// enough room for the statistics of all sources of a session.
+// minRecent is how many of the last blocks of a file a `recent` has at least, if there are so many.
+// Their removal makes enough room for the statistics of all sources of a session.
 const minRecent = 256
 
 // recent has the ends of the last blocks of a file, in order: those that may be removed from its
@@ -18,9 +18,9 @@ type recent struct {
 	ends   []capture.BlockEnd
 }
 
-// add adds blocks at the end. Their ends are positions in the queue, in which the file begins at
-// start. When there are many blocks, it drops the first ones. Blocks that end at the same position
-// are in one frame, and are dropped together.
+// add adds blocks at the end. Their ends are positions in the queue, as is start, where the file
+// begins; r keeps positions in the file. When there are many blocks, it drops the first ones.
+// Blocks that end at the same position are in one compressed frame, and are dropped together.
 func (r *recent) add(ends []capture.BlockEnd, start int64) {
 	if n := firstOfLast(ends); n > 0 { // the new blocks are enough, so drop all earlier ones
 		r.before = ends[n-1].End - start
@@ -54,6 +54,8 @@ func firstOfLast(ends []capture.BlockEnd) int {
 // room, or all in r, and the size of the file without them.
 func (r *recent) last(size, room int64) (without int64, ends []capture.BlockEnd) {
 	n := len(r.ends)
+	// Removing a block of a frame makes no room until it is the first: the blocks before it in the
+	// frame have the same end. So the loop stops only between frames.
 	for without = size; n > 0 && size-without < room; n-- {
 		without = r.before
 		if n > 1 {

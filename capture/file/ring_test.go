@@ -251,9 +251,9 @@ func TestRingLateSpace(t *testing.T) {
 			r := newRing(t, testnet.MustDisk(t, "tmpfs"), budget, nil)
 			total := r.rotation.MinFree + budget
 			var used []int64
-			r.Keeper(func(err error) { t.Error(err) }).free = func(onDisk) (int64, error) {
+			r.Keeper(func(err error) { t.Error(err) }).free = func(onDisk) (int64, bool, error) {
 				used = append(used, sizeOf(glob(t, r.dir)))
-				return total - shows(used), nil
+				return total - shows(used), false, nil
 			}
 			r.begin()
 			r.write(3 * budget)

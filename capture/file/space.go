@@ -16,8 +16,8 @@ type space struct {
 	shown   int64      // free bytes that the file system last reported
 	removed []*removed // files whose room is not yet reported as free, the oldest first
 
-	isLate  bool  // the file system also reports written bytes late
-	written int64 // bytes that are not yet reported as written, if isLate
+	showsLate bool  // the file system also reports written bytes late
+	written   int64 // bytes that are not yet reported as written, if showsLate
 
 	sinceSync int64 // bytes that were written since the last sync began
 }
@@ -34,7 +34,7 @@ type removed struct {
 
 const (
 	// freesLate is how long after a sync of the disk a file system still frees removed files. It is
-	// 0 for a file system with space.isLate.
+	// 0 for a file system with space.showsLate.
 	freesLate = 5 * time.Second
 	// tolerance is how many bytes of a file may be missing when its room is reported as free,
 	// because other programs write to the disk at the same time.
@@ -50,7 +50,7 @@ func (s *space) add(file *outfile.Removal, bytes int64, now time.Time) {
 
 // write adds bytes that are going to be written.
 func (s *space) write(bytes int64) {
-	if s.isLate {
+	if s.showsLate {
 		s.written += bytes
 		s.sinceSync += bytes
 	}
@@ -73,7 +73,8 @@ func (s *space) update(shown int64, now time.Time) {
 		own := min(freed, r.bytes)
 		freed -= own
 		r.bytes -= own
-		neverFreed := !r.synced.IsZero() && (s.isLate || now.Sub(r.synced) > freesLate) // as in a snapshot
+		// Some room is never freed, as that of a file in a snapshot.
+		neverFreed := !r.synced.IsZero() && (s.showsLate || now.Sub(r.synced) > freesLate)
 		return r.bytes == 0 || own > 0 && r.bytes < tolerance || neverFreed
 	})
 }

@@ -29,3 +29,28 @@ func TestSpaceFreesLate(t *testing.T) {
 		}
 	}
 }
+
+// A file system reports written bytes late. Bytes that were granted count as written, also if fewer
+// were granted than asked for: otherwise they would be granted again.
+func TestPartialGrantCounts(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(&Rotation{Keep: 3, MinFree: 1000}, func(error) {})
+	k.free = func(onDisk) (int64, bool, error) { return 1150, true, nil }
+	for _, want := range []int64{50, 0} {
+		if granted, err := k.claim(&part{}, 500, 100); granted != want || err != nil {
+			t.Errorf("%d bytes are granted, want %d, %v", granted, want, err)
+		}
+	}
+}
+
+// A file that omits blocks asks for no room, for which a ring would remove an older file.
+func TestFullFileClaimsNothing(t *testing.T) {
+	t.Parallel()
+	s := &stream{full: true, grant: func(bytes int64) (int64, error) {
+		t.Errorf("it claims %d bytes", bytes)
+		return bytes, nil
+	}}
+	if err := s.insert([]byte("statistics")); err != nil || s.size.Load() != 0 {
+		t.Errorf("it has %d bytes, %v", s.size.Load(), err)
+	}
+}

@@ -232,7 +232,10 @@ func (s *stream) insert(blocks []byte) error {
 		return nil // the format has no statistics
 	}
 	if s.grant != nil {
-		if room, _ := s.grant(int64(len(blocks))); s.full || room < int64(len(blocks)) {
+		if s.full {
+			return nil // without a grant, for which a ring would remove a file
+		}
+		if room, _ := s.grant(int64(len(blocks))); room < int64(len(blocks)) {
 			return nil
 		}
 	}

@@ -31,7 +31,7 @@ func commandsOf(root *cobra.Command) []*cobra.Command {
 }
 
 func settable(f *pflag.Flag) bool {
-	return f != nil && f.Annotations[frame.GroupKey] != nil && frame.SettingsOf(f)&frame.Typed == 0
+	return f != nil && f.Annotations[frame.GroupKey] != nil && frame.SettingsOf(f)&frame.CommandLineOnly == 0
 }
 
 // apply sets the flags of a command from files and the environment, except flags that the command
@@ -41,7 +41,7 @@ func (s *settings) apply(cmd *cobra.Command, over frame.Settings) error {
 	if err != nil {
 		return err
 	}
-	if over&frame.Wiresharks == 0 { // Wireshark shows what is on stderr as an error
+	if over&frame.NotForWireshark == 0 { // Wireshark shows what is on stderr as an error
 		s.print(cmd, notices)
 	}
 	isTyped := func(name string) bool {

@@ -88,8 +88,8 @@ func (f settingsFiles) Read(flags map[string]frame.Settings) (all []setting, not
 		case value == "":
 		case privilege.SecureExecution():
 			notices = append(notices, notObeyed(variable))
-		case flags[flag]&frame.Powerful != 0, flags[flag]&frame.LetsOut != 0 && privilege.Caller() != nil:
-			return nil, notices, powerfulError(flag, variable)
+		case flags[flag]&frame.GrantsRights != 0, flags[flag]&frame.ExposesData != 0 && privilege.Caller() != nil:
+			return nil, notices, notSettable(flag, variable)
 		default:
 			replace([]setting{{Flag: flag, Value: value, From: variable}})
 		}
@@ -198,8 +198,8 @@ func (f settingsFiles) read(path string, flags map[string]frame.Settings) (all [
 			return nil, fmt.Errorf("%s: %q has no =: a line is FLAG = VALUE", from, line)
 		case !known:
 			return nil, noFlag(from, name, flags)
-		case settings&frame.Powerful != 0 && !f.isOfMachine(path):
-			return nil, powerfulError(name, from)
+		case settings&frame.GrantsRights != 0 && !f.isOfMachine(path):
+			return nil, notSettable(name, from)
 		}
 		all = append(all, setting{Flag: name, Value: value, From: from})
 	}
@@ -224,7 +224,8 @@ func checkTrust(path string, info fs.FileInfo) error {
 	return nil
 }
 
-func powerfulError(flag, from string) error {
+// notSettable returns the error that a flag was set where others than administrators could set it.
+func notSettable(flag, from string) error {
 	return fmt.Errorf("%s: --%s can be set on the command line and in a file in /etc alone", from, flag)
 }
 

@@ -68,8 +68,8 @@ func TestTrust(t *testing.T) {
 				t.Setenv(test.variable, "1")
 			}
 			all, notices, err := files.Read(map[string]frame.Settings{
-				"snapshot-length": 0, "no-sandbox": frame.Powerful, "postrotate-command": frame.Powerful, "netns": frame.Powerful, "pod": frame.Powerful,
-				"relinquish-privileges": frame.Powerful, "write": frame.LetsOut, "serve": frame.LetsOut,
+				"snapshot-length": 0, "no-sandbox": frame.GrantsRights, "postrotate-command": frame.GrantsRights, "netns": frame.GrantsRights, "pod": frame.GrantsRights,
+				"relinquish-privileges": frame.GrantsRights, "write": frame.ExposesData, "serve": frame.ExposesData,
 			})
 			got := ""
 			for _, s := range all {

@@ -182,29 +182,29 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// The rows say which flags are dangerous in other hands, and the help of config names the powerful
-// ones.
+// The rows say which flags are dangerous in other hands, and the help of config names those that
+// grant rights.
 func TestExceptionsFromSettings(t *testing.T) {
 	t.Parallel()
-	var powerful, letOut []string
+	var grantRights, exposeData []string
 	help := helpOf(t, "config", "--help")
 	for name, settings := range settableFlags(NewRoot()) {
-		if settings&frame.Powerful != 0 {
-			powerful = append(powerful, name)
+		if settings&frame.GrantsRights != 0 {
+			grantRights = append(grantRights, name)
 			if !strings.Contains(help, "--"+name) {
 				t.Errorf("the help of config does not name --%s", name)
 			}
 		}
-		if settings&frame.LetsOut != 0 {
-			letOut = append(letOut, name)
+		if settings&frame.ExposesData != 0 {
+			exposeData = append(exposeData, name)
 		}
 	}
-	slices.Sort(powerful)
-	slices.Sort(letOut)
-	if diff := cmp.Diff([]string{"netns", "no-sandbox", "pod", "postrotate-command", "relinquish-privileges"}, powerful); diff != "" {
+	slices.Sort(grantRights)
+	slices.Sort(exposeData)
+	if diff := cmp.Diff([]string{"netns", "no-sandbox", "pod", "postrotate-command", "relinquish-privileges"}, grantRights); diff != "" {
 		t.Errorf("only a file in /etc sets these: %s", diff)
 	}
-	if diff := cmp.Diff([]string{"json", "listen", "serve", "write"}, letOut); diff != "" {
+	if diff := cmp.Diff([]string{"json", "listen", "serve", "write"}, exposeData); diff != "" {
 		t.Errorf("the environment of somebody else does not set these: %s", diff)
 	}
 }

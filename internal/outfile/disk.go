@@ -18,8 +18,8 @@ type disk struct {
 	name string // of the file, for errors
 }
 
-// Room returns the number of bytes that the file occupies on its disk; 0 = it cannot be determined.
-func (d *disk) Room() int64 {
+// Occupied returns how many bytes of its disk the file occupies; 0 = it cannot be determined.
+func (d *disk) Occupied() int64 {
 	info, err := d.Stat()
 	if err != nil {
 		return 0

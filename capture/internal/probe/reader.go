@@ -29,7 +29,7 @@ type Reader struct {
 	Immediate     bool        // packets are handed over one by one, not in groups
 	SnapLen       int         // bytes
 	Weighted      bool        // the sampling rate alone gives the packets' weights
-	HasMore       bool        // finishMore is needed for all packets: see Finish
+	FinishesAll   bool        // finishMore is needed for all packets: see Finish
 	Words         *lost.Words // names of reasons and functions; nil = no source has lost packets
 
 	Rest Rest // how long the goroutine has slept
@@ -135,11 +135,11 @@ func (r *Reader) addSources() {
 }
 
 // Finish converts the facts that the program wrote to those of package packet. Most packets need
-// only their time converted. HasMore is set if all packets need more: where cards give metadata,
-// weights are unknown, or sources come and go.
+// only their time converted. FinishesAll is set if all packets need more: where cards give
+// metadata, weights are unknown, or sources come and go.
 func (r *Reader) Finish(f *packet.Facts, slot uint16, source int) {
 	f.Time = r.Clock.Stamp(uint64(f.Time))
-	if f.Dropped|uint64(f.To)|uint64(f.Location) != 0 || r.HasMore || r.Clock.SetBack != 0 {
+	if f.Dropped|uint64(f.To)|uint64(f.Location) != 0 || r.FinishesAll || r.Clock.SetBack != 0 {
 		r.finishMore(f, slot, source)
 	}
 }

@@ -140,7 +140,7 @@ func (o *Options) answerWireshark(cmd *cobra.Command) error {
 
 // readFilter reads the filter from arguments and files, and refuses arguments that are no filter.
 func (o *Options) readFilter(root *cobra.Command) error {
-	if err := o.filter.Read(o.Process.Signalled()); err != nil {
+	if err := o.filter.Read(o.Process.UntilSignal()); err != nil {
 		return err
 	}
 	o.filter.Warn(root.ErrOrStderr())

@@ -63,9 +63,9 @@ func (o *Options) addFlags(cmd *cobra.Command) {
 	add("How much", o.amountFlags())
 	add("Counters beside the packets", o.companions.flags())
 	add("Output", o.outputFlags())
-	add("Long captures", frame.Except(frame.Wiresharks, o.Rotate.Flags()))
-	add("Flight recorder", frame.Except(frame.Wiresharks, o.recorder.flags()))
-	add("Live streams", frame.Except(frame.Wiresharks, o.Live.Flags()))
+	add("Long captures", frame.Except(frame.NotForWireshark, o.Rotate.Flags()))
+	add("Flight recorder", frame.Except(frame.NotForWireshark, o.recorder.flags()))
+	add("Live streams", frame.Except(frame.NotForWireshark, o.Live.Flags()))
 	add("Lines", o.printing.Flags())
 	add("Privileges", o.Sandbox.Flags())
 	frame.AddPeerFlagsToCapture(cmd.Flags())
@@ -74,7 +74,7 @@ func (o *Options) addFlags(cmd *cobra.Command) {
 
 func (o *Options) whereFlags() []frame.Flag {
 	return []frame.Flag{
-		{Name: "interface", Letter: "i", Value: (*[]string)(&o.interfaces), Complete: o.completeInterface, Settings: frame.Wiresharks, Rivals: []string{"hook"},
+		{Name: "interface", Letter: "i", Value: (*[]string)(&o.interfaces), Complete: o.completeInterface, Settings: frame.NotForWireshark, Rivals: []string{"hook"},
 			Help: "capture on this `interface`; repeat it for several. any captures on all that are up, 'veth*' on those whose names match, both also on those that come up later. A packet that passes two of them is captured at each"},
 		{Name: "except", Value: (*frame.List)(&o.session.Except), Help: "with -i any or a pattern, omit these `interfaces`: names or patterns, such as lo,docker*"},
 		{Name: "direction", Letter: "Q", Value: &o.directionName, Default: "in", Words: []string{"in", "out", "inout"},
@@ -88,7 +88,7 @@ func (o *Options) whereFlags() []frame.Flag {
 			Help: "where an XDP program runs, take packets as they enter it (`entry`, the default), as they leave it (exit), or both (entry,exit); --verdict, --slower-than and --reason choose packets by how they leave it, for entries too",
 			Dialog: frame.Dialog{Place: 0, Label: "Where an XDP program runs", Choices: []frame.Choice{
 				{Word: "", Label: "packets that enter it"}, {Word: "exit", Label: "packets that leave it, with their verdict"}, {Word: "entry,exit", Label: "both"}}}},
-		{Name: "hook", Value: (*frame.Name)(&o.session.HookMap), Settings: frame.Wiresharks, Rivals: []string{"interface"},
+		{Name: "hook", Value: (*frame.Name)(&o.session.HookMap), Settings: frame.NotForWireshark, Rivals: []string{"interface"},
 			Help: "instead of -i: capture from the XDP program that calls the hook map pinned at this `path`"},
 		{Name: "at", Value: &o.at, Default: "xdp", Words: []string{"xdp", "tc", "auto"},
 			Help: "capture received packets at this `hook`: xdp, tc (after XDP; resets no card, and sees what tc redirects), or auto (tc where xdp costs more), which is the default with any, patterns and --pod"},
@@ -163,15 +163,15 @@ func (o *Options) outputFlags() []frame.Flag {
 		{Name: "time-stamp-type", Letter: "j", Value: &o.stampName, Default: "host",
 			Words: []string{capture.HostStamp.String(), capture.HostLowprecStamp.String(), capture.AdapterStamp.String(), capture.AdapterUnsyncedStamp.String()},
 			Help:  "give packets time stamps of this `type`: host, host_lowprec (the host's, read once for all packets that come together, which is faster), adapter (the card's, converted to the system's clock) or adapter_unsynced (the card's, unchanged)"},
-		{Name: "list-time-stamp-types", Letter: "J", Value: &o.listStamps, Settings: frame.Wiresharks, Help: "list the types that -j can have on -i"},
+		{Name: "list-time-stamp-types", Letter: "J", Value: &o.listStamps, Settings: frame.NotForWireshark, Help: "list the types that -j can have on -i"},
 		{Name: "packet-buffered", Letter: "U", Value: &o.Unbuffer, Help: "hand over each packet at once; costs CPU time"},
-		{Name: "account", Value: &o.account, Settings: frame.Wiresharks, Help: "only count what becomes of packets: neither print nor write them"},
+		{Name: "account", Value: &o.account, Settings: frame.NotForWireshark, Help: "only count what becomes of packets: neither print nor write them"},
 		{Name: "no-command-line", Value: &o.Unnamed,
 			Help: "omit the command line from files and streams, which otherwise have it in their first comment"},
 	}...)
 	flags = append(flags, o.SFlow.Flags()...)
 	return append(flags, frame.ListenFlag(&o.listen),
-		frame.Flag{Name: "json", Value: &o.json, Bare: onStderr, Settings: frame.LetsOut | frame.Wiresharks,
+		frame.Flag{Name: "json", Value: &o.json, Bare: onStderr, Settings: frame.ExposesData | frame.NotForWireshark,
 			Help: "print the report as JSON: one object with the closing counts, to stderr or --json=`file`"})
 }
 

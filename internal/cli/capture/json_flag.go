@@ -73,7 +73,7 @@ func (f *jsonFlag) open(p *frame.Process, by func(path string, open func(outfile
 	}
 	if fd < 0 {
 		err := by(f.file, func(t outfile.Trust) (err error) {
-			return frame.AwaitReader(p.Signalled(), func() error {
+			return frame.AwaitReader(p.UntilSignal(), func() error {
 				f.opened, err = outfile.Open(f.file, outfile.Options{Trust: t})
 				return err
 			})

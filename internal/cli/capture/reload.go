@@ -56,7 +56,7 @@ func (r *captureRun) noteUnreadable(what, path string) {
 // about it. expression is the current filter.
 func (r *captureRun) reloadFilter(expression *string) error {
 	file := r.o.filter.File
-	next, err := r.o.filter.Reread(r.o.Process.Signalled())
+	next, err := r.o.filter.Reread(r.o.Process.UntilSignal())
 	switch {
 	case err != nil:
 		return fmt.Errorf("the filter stays as it was: %w", err)

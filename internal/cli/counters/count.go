@@ -101,7 +101,7 @@ func (o *CountOptions) whatFlags() []frame.Flag {
 }
 
 func (o *CountOptions) run(cmd *cobra.Command) error {
-	if err := o.filter.Read(o.Process.Signalled()); err != nil {
+	if err := o.filter.Read(o.Process.UntilSignal()); err != nil {
 		return err
 	}
 	o.filter.Warn(cmd.ErrOrStderr())
@@ -172,9 +172,9 @@ func (o *CountOptions) Counter(p *meter.Protocols, d capture.Direction, iface st
 // meterOptions returns the flags as options of internal/meter, for any interface.
 func (o *CountOptions) meterOptions() (p meter.ProtocolsOptions, err error) {
 	o.tracesOnly = len(o.verdictNames) > 0
-	o.untraced = frame.PassedAndDropped + "; or detach that program, so that xdpcap attaches its own"
+	o.instead = frame.PassedAndDropped + "; or detach that program, so that xdpcap attaches its own"
 	if o.tracesOnly {
-		o.untraced = frame.WhichPackets(o.verdictNames)
+		o.instead = frame.WhichPackets(o.verdictNames)
 	}
 	var given []string
 	switch {

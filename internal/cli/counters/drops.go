@@ -95,7 +95,7 @@ func (o *DropsOptions) whatFlags() []frame.Flag {
 }
 
 func (o *DropsOptions) run(cmd *cobra.Command) error {
-	if err := o.filter.Read(o.Process.Signalled()); err != nil {
+	if err := o.filter.Read(o.Process.UntilSignal()); err != nil {
 		return err
 	}
 	o.filter.VLANAware = o.filter.Program == nil

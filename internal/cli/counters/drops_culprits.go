@@ -30,9 +30,12 @@ func lossRates(all []ExplainedLoss) (losses []drops.LossRate) {
 	return losses
 }
 
-// withoutRule returns the losses that no rule of a firewall explains: only these get advice.
+// withoutRule returns the losses about which the table gives advice: those whose culprit is no rule
+// of a firewall and not conntrack, and those in no total. For the others, the table already names
+// the culprit that the advice would search for. As JSON, each loss has its advice.
 func (r *DropsReport) withoutRule() []drops.LossRate {
 	all := slices.DeleteFunc(slices.Clone(r.Losses), func(l ExplainedLoss) bool {
+		// Conntrack drops with the reason of a rule, and its counter accounts for all of them.
 		byConntrack := l.Reason == "NETFILTER_DROP" && r.Conntrack.Drop >= l.Packets
 		return byConntrack || slices.ContainsFunc(l.Evidence, func(e drops.Evidence) bool { return e.Rule != "" })
 	})
@@ -43,17 +46,20 @@ func (r *DropsReport) withoutRule() []drops.LossRate {
 // may be a culprit for each interface.
 const maxUnnumbered = 3
 
-// culprits returns a line for each culprit, ordered by packets. Numbers of the kernel's counters
-// are those of all interfaces.
+// culprits returns a line for each culprit, ordered by packets. With -i, a line says if its number
+// is of all interfaces, as most of the kernel's counters are: only those of an interface's queues
+// are its own.
 func (r *DropsReport) culprits() (lines []string) {
 	type culprit struct {
 		reason, text  string
 		packets       uint64 // 0 = unknown
 		loss          uint64 // packets of the losses that it may have caused
 		allInterfaces bool   // the kernel has counted packets for all interfaces
-		outsideTotal  bool
+		isOutside     bool   // its packets are in no total
 	}
 	var all []culprit
+	// Several losses of a reason, as in two functions, may have the same culprit. The packets of
+	// its counter are then the same for each, and only the losses add up.
 	add := func(c culprit) {
 		i := slices.IndexFunc(all, func(other culprit) bool { return other.reason == c.reason && other.text == c.text })
 		if i < 0 {
@@ -68,7 +74,7 @@ func (r *DropsReport) culprits() (lines []string) {
 		}
 	}
 	for _, l := range r.Listeners {
-		add(culprit{reason: l.Reason, text: l.Where, packets: l.Packets, loss: l.Packets, allInterfaces: true, outsideTotal: true})
+		add(culprit{reason: l.Reason, text: l.Where, packets: l.Packets, loss: l.Packets, allInterfaces: true, isOutside: true})
 	}
 	slices.SortStableFunc(all, func(a, b culprit) int {
 		return cmp.Compare(cmp.Or(b.packets, b.loss), cmp.Or(a.packets, a.loss))
@@ -87,7 +93,7 @@ func (r *DropsReport) culprits() (lines []string) {
 				who += ", all interfaces"
 			}
 		}
-		if c.outsideTotal {
+		if c.isOutside {
 			who = outsideTotal + who
 		}
 		lines = append(lines, who+": "+c.text)

@@ -20,11 +20,11 @@ type Options struct {
 	// A command sets these before newCommand.
 	ofMachine  bool   // without -i, the packets of the whole machine are counted together
 	noPerCPU   bool   // there is no --per-cpu
-	firstWords string // the words of the first message before the counter; "" = listening on
+	firstWords string // what the first message says before the name of a counter; "" = listening on
 
 	// A command sets these before run.
-	tracesOnly bool   // with a pattern, only interfaces that run a program are counted
-	untraced   string // another way to the same answer, if the kernel refuses to trace: frame.Untraced
+	tracesOnly bool   // it only traces XDP programs: with a pattern, on the interfaces that run one
+	instead    string // another way to the result, if the kernel refuses to trace: frame.Untraced
 
 	Interfaces frame.Interfaces
 	Program    string // name or id; "" = any, or all programs
@@ -37,7 +37,7 @@ type Options struct {
 	quiet      bool
 	color      string
 	Verbose    frame.Count
-	keep       bool // --no-sandbox
+	noSandbox  bool
 }
 
 // A flagGroup has flags that only one counter command has, below a title in its help.
@@ -53,7 +53,7 @@ func newCommand(o *Options, cmd *cobra.Command, own ...flagGroup) *cobra.Command
 	own = append(own,
 		flagGroup{"When", o.timeFlags()},
 		flagGroup{"Output", o.outputFlags()},
-		flagGroup{"Privileges", []frame.Flag{frame.NoSandboxFlag(&o.keep)}})
+		flagGroup{"Privileges", []frame.Flag{frame.NoSandboxFlag(&o.noSandbox)}})
 	for _, g := range own {
 		frame.AddFlags(cmd, g.Title, g.Flags...)
 	}

@@ -60,7 +60,7 @@ func (o *LatencyOptions) methodFlags() []frame.Flag {
 
 // checkLatency finds mistakes in the flags before a program is attached.
 func (o *LatencyOptions) checkLatency() error {
-	o.tracesOnly, o.untraced = true, frame.HowLong
+	o.tracesOnly, o.instead = true, frame.HowLong
 	if err := o.checkInterfaces(); err != nil {
 		return err
 	}

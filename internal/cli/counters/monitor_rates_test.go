@@ -32,15 +32,15 @@ func TestEventRates(t *testing.T) {
 	}
 	onCPU := func(cpu int, r eventRates) eventRates { r.CPU = &cpu; return r }
 	sums := []eventRates{
-		of(exception, eventRates{EventCount: meter.EventCount{Events: 6, Drops: 6}, EventsPerSecond: 2, DropsPerSecond: 2.5, PacketsPerEvent: 1.25}),
+		of(exception, eventRates{EventCount: meter.EventCount{Events: 6, Drops: 6}, EventsPerSecond: 2, LostPerSecond: 2.5, PacketsPerEvent: 1.25}),
 		of(bulk, eventRates{EventCount: meter.EventCount{Events: 4, Packets: 38, Drops: 2, Sched: 2, Passed: 4, Dropped: 6, Redirected: 8},
-			EventsPerSecond: 2, PacketsPerSecond: 19, DropsPerSecond: 1,
+			EventsPerSecond: 2, PacketsPerSecond: 19, LostPerSecond: 1,
 			SchedPerSecond: 1, PassedPerSecond: 2, DroppedPerSecond: 3, RedirectedPerSecond: 4, PacketsPerEvent: 10}),
 		of(idle, eventRates{EventCount: meter.EventCount{Events: 1}}),
 	}
 	perCPU := []eventRates{
 		onCPU(0, sums[0]), sums[0],
-		onCPU(0, of(bulk, eventRates{EventCount: i.Now.Cases[bulk][0], EventsPerSecond: 1, PacketsPerSecond: 15, DropsPerSecond: 1, PacketsPerEvent: 16})),
+		onCPU(0, of(bulk, eventRates{EventCount: i.Now.Cases[bulk][0], EventsPerSecond: 1, PacketsPerSecond: 15, LostPerSecond: 1, PacketsPerEvent: 16})),
 		onCPU(1, of(bulk, eventRates{EventCount: i.Now.Cases[bulk][1], EventsPerSecond: 1, PacketsPerSecond: 4,
 			SchedPerSecond: 1, PassedPerSecond: 2, DroppedPerSecond: 3, RedirectedPerSecond: 4, PacketsPerEvent: 4})),
 		sums[1],

@@ -92,7 +92,7 @@ func (o *MonitorOptions) runRecord() (err error) {
 			err = closing
 		}
 	}()
-	if err := frame.EnterCounters(o.Process, o.keep, false, m.Capabilities()); err != nil {
+	if err := frame.EnterCounters(o.Process, o.noSandbox, false, m.Capabilities()); err != nil {
 		return err
 	}
 	frame.Say(o.Process.Stderr, "listening on %v", m)

@@ -34,10 +34,11 @@ type eventRates struct {
 	CPU              *int `json:"cpu,omitempty"` // with --per-cpu; the object without this key is the sum
 	meter.EventCount      // cumulative
 
-	// How fast the fields of EventCount rose in the interval.
+	// How fast the fields of EventCount rose in the interval. LostPerSecond is that of Drops, which
+	// are lost packets; Passed, Dropped and Redirected are verdicts of a cpumap entry's program.
 	EventsPerSecond     float64 `json:"events_per_s"`
 	PacketsPerSecond    float64 `json:"packets_per_s"`
-	DropsPerSecond      float64 `json:"drops_per_s"`
+	LostPerSecond       float64 `json:"drops_per_s"`
 	SchedPerSecond      float64 `json:"-"`
 	PassedPerSecond     float64 `json:"-"`
 	DroppedPerSecond    float64 `json:"-"`
@@ -63,8 +64,8 @@ func newMonitorReport(m *monitor, i monitorInterval) *MonitorReport {
 }
 
 // allRates returns the rates of all cases since the counters were opened, in the order of
-// compareCases. With perCPU, the rows of the CPUs that had events come before the sum of each case.
-// The list is never nil, which JSON would show as null.
+// compareCases. With perCPU, a case has a row for each CPU that had events, and then the row of the
+// sum. The list is never nil, which JSON would show as null.
 func allRates(i monitorInterval, perCPU bool) []eventRates {
 	rates := []eventRates{}
 	for _, c := range slices.SortedFunc(maps.Keys(i.Now.Cases), compareCases) {
@@ -92,7 +93,7 @@ func newEventRates(i monitorInterval, c meter.Case, cpu *int, before, now meter.
 		EventCount:          now,
 		EventsPerSecond:     perSecond(before.Events, now.Events),
 		PacketsPerSecond:    perSecond(before.Packets, now.Packets),
-		DropsPerSecond:      perSecond(before.Drops, now.Drops),
+		LostPerSecond:       perSecond(before.Drops, now.Drops),
 		SchedPerSecond:      perSecond(before.Sched, now.Sched),
 		PassedPerSecond:     perSecond(before.Passed, now.Passed),
 		DroppedPerSecond:    perSecond(before.Dropped, now.Dropped),
@@ -137,7 +138,7 @@ func (r *MonitorReport) WriteTable(w io.Writer) {
 		for _, e := range r.Events {
 			if e.event == event {
 				idle = false
-				print(eventNames[event].table, e.where(), e.pps(), plain(e.DropsPerSecond), e.extra())
+				print(eventNames[event].table, e.where(), e.pps(), plain(e.LostPerSecond), e.extra())
 				if v := e.verdicts(); v != "" {
 					print("", "", "", "", v)
 				}

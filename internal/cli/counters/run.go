@@ -60,7 +60,7 @@ func run(o *Options, g frame.Guard, open ...opener) (err error) {
 			needs = append(needs, c.Capabilities()...)
 		}
 	}
-	if err := frame.EnterCounters(o.Process, o.keep, o.listen != "", needs); err != nil {
+	if err := frame.EnterCounters(o.Process, o.noSandbox, o.listen != "", needs); err != nil {
 		return err
 	}
 	exporter.Serve(r.registry)
@@ -168,7 +168,7 @@ func (r *counterRun) begin(index int, name string) error {
 			err = errors.Join(err, c.Close())
 		}
 		r.end(opened...)
-		return frame.Untraced(err, name, r.o.untraced)
+		return frame.Untraced(err, name, r.o.instead)
 	}
 	r.counted = append(r.counted, opened...)
 	return nil

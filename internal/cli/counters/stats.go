@@ -119,7 +119,7 @@ func (o *StatsOptions) Counter(a *meter.Actions, iface string) *Counter[meter.Ac
 
 // meterOptions returns the flags as options of internal/meter, for any interface.
 func (o *StatsOptions) meterOptions() (a meter.ActionsOptions, err error) {
-	a.Program, o.tracesOnly, o.untraced = o.Program, true, "xdpcap drops -i IF counts its drops"
+	a.Program, o.tracesOnly, o.instead = o.Program, true, "xdpcap drops -i IF counts its drops"
 	if a.Verdict, err = parseAction(o.action); err != nil {
 		return a, err
 	}

@@ -73,7 +73,7 @@ func (o *Options) Asked() bool {
 // packets do apply.
 func (o *Options) PassesOver() frame.Settings {
 	if o.Asked() {
-		return frame.Wiresharks
+		return frame.NotForWireshark
 	}
 	return 0
 }

@@ -115,7 +115,7 @@ func NewSet() *cobra.Command {
 		Args:      func(_ *cobra.Command, args []string) error { return s.parse(args) },
 		RunE:      func(cmd *cobra.Command, _ []string) error { return s.run(cmd.OutOrStdout()) },
 	}
-	frame.AddFlags(cmd, "Where", frame.Flag{Name: "pid", Value: &s.pid, Settings: frame.Typed, Help: "only the set of the process with this `id`"})
+	frame.AddFlags(cmd, "Where", frame.Flag{Name: "pid", Value: &s.pid, Settings: frame.CommandLineOnly, Help: "only the set of the process with this `id`"})
 	return cmd
 }
 

@@ -10,13 +10,13 @@ import (
 
 // ListenFlag is the address at which a command serves its counters.
 func ListenFlag(address *string) Flag {
-	return Flag{Name: "listen", Value: (*Name)(address), Settings: LetsOut | Wiresharks,
+	return Flag{Name: "listen", Value: (*Name)(address), Settings: ExposesData | NotForWireshark,
 		Help: "serve the counters to Prometheus at http://`address`/metrics, and to browsers as a page at /: 127.0.0.1:9432, :9432"}
 }
 
 // NoSandboxFlag is --no-sandbox of every command that gives up privileges.
 func NoSandboxFlag(off *bool) Flag {
-	return Flag{Name: "no-sandbox", Value: off, Settings: Powerful,
+	return Flag{Name: "no-sandbox", Value: off, Settings: GrantsRights,
 		Help: "keep all privileges, instead of giving up those that are not needed once everything is open"}
 }
 

@@ -52,18 +52,19 @@ const FilterWords = "[filter]"
 type Settings uint
 
 const (
-	// Typed: only the command line sets it, because a setting of that name is meant for another
-	// command. This exception is for its own command alone.
-	Typed Settings = 1 << iota
-	// Powerful: it starts a program, keeps privileges, or chooses the user or the namespace, so
+	// CommandLineOnly: only the command line sets it, because a setting of that name is meant for
+	// another command. This exception is for its own command alone.
+	CommandLineOnly Settings = 1 << iota
+	// GrantsRights: it starts a program, keeps privileges, or chooses the user or the namespace, so
 	// that whoever sets it has all rights of the process. Only the command line and files in /etc
 	// set it.
-	Powerful
-	// LetsOut: it sends data to others. The environment does not set it if xdpcap was started by
-	// sudo or the like, because the environment may be that of the calling user.
-	LetsOut
-	// Wiresharks: Wireshark sets it itself, so no setting of it applies to a capture for Wireshark.
-	Wiresharks
+	GrantsRights
+	// ExposesData: it sends data to others. The environment does not set it if xdpcap was started
+	// by sudo or the like, because the environment may be that of the calling user.
+	ExposesData
+	// NotForWireshark: no setting of it applies to a capture for Wireshark, which names the
+	// interface, reads the packets and ends the capture by itself.
+	NotForWireshark
 )
 
 // Except adds exceptions to all flags of a group.

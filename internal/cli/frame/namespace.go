@@ -21,7 +21,7 @@ import (
 
 // NetnsFlag is --netns, the network namespace in which a command works.
 func NetnsFlag() Flag {
-	return Flag{Name: "netns", Value: new(oneNetns), Settings: Powerful, Rivals: []string{"pod"},
+	return Flag{Name: "netns", Value: new(oneNetns), Settings: GrantsRights, Rivals: []string{"pod"},
 		Help: "work in this network `namespace`: a name from ip netns, a process id, or a path; needs CAP_SYS_ADMIN"}
 }
 
@@ -178,7 +178,7 @@ func ownPath(secure bool) (string, error) {
 // PodFlag is --pod, the pod in which a command works. without is the part of its help about a
 // command line without -i.
 func (p *Process) PodFlag(without string) Flag {
-	return Flag{Name: "pod", Value: new(Name), Complete: p.completePod, Settings: Powerful, Rivals: []string{"netns"},
+	return Flag{Name: "pod", Value: new(Name), Complete: p.completePod, Settings: GrantsRights, Rivals: []string{"netns"},
 		Help: "work in the network namespace of this Kubernetes `pod` of this host: NAMESPACE/NAME" + without + "; needs CAP_SYS_ADMIN"}
 }
 

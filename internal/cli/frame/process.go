@@ -56,8 +56,8 @@ func (p *Process) Begin(g Guard) (context.Context, error) {
 	return p.signalled, nil
 }
 
-// Signalled ends with the first signal to end.
-func (p *Process) Signalled() context.Context { return p.signalled }
+// UntilSignal returns a context that ends with the first signal to end.
+func (p *Process) UntilSignal() context.Context { return p.signalled }
 
 // Hurried is closed when a repeated signal is about to kill the process. Functions that only wait
 // must then return, and the command has at least a second to print the account.

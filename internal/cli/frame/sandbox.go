@@ -31,7 +31,7 @@ type Sandbox struct {
 // Flags are the flags.
 func (o *Sandbox) Flags() []Flag {
 	return []Flag{
-		{Name: "relinquish-privileges", Letter: "Z", Value: (*Name)(&o.user), Settings: Powerful,
+		{Name: "relinquish-privileges", Letter: "Z", Value: (*Name)(&o.user), Settings: GrantsRights,
 			Help: "become this `user` once everything is open, and give the files to them (default: the caller, under sudo, doas and the like; otherwise root becomes xdpcap or nobody, who gets no files, unless it makes more of them later)"},
 		NoSandboxFlag(&o.off),
 	}

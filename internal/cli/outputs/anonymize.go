@@ -38,7 +38,7 @@ func (o *Options) ReadKey() (err error) {
 	if strings.HasPrefix(o.anonymize.file, "-") {
 		return fmt.Errorf("--anonymize %s: that is a flag: name the file of a key, as in --anonymize key %[1]s", o.anonymize.file)
 	}
-	text, err := frame.ReadSecret(o.Process.Signalled(), o.anonymize.file)
+	text, err := frame.ReadSecret(o.Process.UntilSignal(), o.anonymize.file)
 	const makeKey = "to make one: (umask 77; head -c 32 /dev/urandom > %s)"
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("--anonymize: %w; "+makeKey, err, message.ShellWord(o.anonymize.file))

@@ -47,10 +47,10 @@ type Options struct {
 // FileFlags are the flags about files.
 func (o *Options) FileFlags() []frame.Flag {
 	return []frame.Flag{
-		{Name: "write", Letter: "w", Value: &o.Writes, Settings: frame.LetsOut | frame.Wiresharks,
+		{Name: "write", Letter: "w", Value: &o.Writes, Settings: frame.ExposesData | frame.NotForWireshark,
 			Help: "write packets to this `file` instead of printing them; - is standard output, sflow://HOST a collector of sFlow samples, tcp://HOST:PORT a program that reads pcapng, or with --format pcap the classic format; repeat -w for several"},
-		{Name: "format", Value: &o.Format, Words: formatNames(), Settings: frame.Wiresharks, Help: formatUsage()},
-		{Name: "print", Value: &o.Print, Settings: frame.Wiresharks, Help: "also print packets while writing a file"},
+		{Name: "format", Value: &o.Format, Words: formatNames(), Settings: frame.NotForWireshark, Help: formatUsage()},
+		{Name: "print", Value: &o.Print, Settings: frame.NotForWireshark, Help: "also print packets while writing a file"},
 		{Name: "anonymize", Value: (*frame.Name)(&o.anonymize.file),
 			Help: "replace the addresses in all packets that are written, printed or sent, by the 32 random bytes in this `file` (to make one: (umask 77; head -c 32 /dev/urandom > key)), and cut what follows the headers: for files that may be shared"},
 	}
@@ -151,7 +151,7 @@ func (d *Destinations) listen() error {
 	if live.Serve == "" {
 		return nil
 	}
-	server, name, err := d.openServer(d.Flags.Process.Signalled(), d.Writer(&Target{Format: live.Format}))
+	server, name, err := d.openServer(d.Flags.Process.UntilSignal(), d.Writer(&Target{Format: live.Format}))
 	if err != nil {
 		return err
 	}

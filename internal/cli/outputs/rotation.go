@@ -51,7 +51,7 @@ func (o *rotationOptions) Flags() []frame.Flag {
 		{Name: "min-free", Value: &o.minFree, Help: "leave this `size` free on the disk; then end with an error, or in a ring of files remove the oldest"},
 		{Name: "atomic", Value: &o.atomic, Help: "call a file FILE.partial until it is finished"},
 		{Name: "no-overwrite", Value: &o.noOverwrite, Help: "do not overwrite files that are there already, except those of the same ring"},
-		{Name: "postrotate-command", Letter: "z", Value: (*frame.Name)(&o.command), Settings: frame.Powerful,
+		{Name: "postrotate-command", Letter: "z", Value: (*frame.Name)(&o.command), Settings: frame.GrantsRights,
 			Help: "run this `command` with the name of each finished file, without a shell: -z gzip"},
 		{Name: "print-files", Value: &o.PrintFiles, Help: "print the name of each finished file to standard output"},
 	}

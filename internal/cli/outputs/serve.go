@@ -24,7 +24,7 @@ type liveOptions struct {
 
 // Flags are the rows of the flags.
 func (o *liveOptions) Flags() []frame.Flag {
-	return append([]frame.Flag{{Name: "serve", Value: (*frame.Name)(&o.Serve), Settings: frame.LetsOut,
+	return append([]frame.Flag{{Name: "serve", Value: (*frame.Name)(&o.Serve), Settings: frame.ExposesData,
 		Help: "send packets to every client that connects to this `address`: unix:PATH is a socket for its owner alone, :PORT is for root and you on this machine, such as wireshark -i TCP@127.0.0.1:PORT, and HOST:PORT, without TLS, for whoever can reach it; --format pcap is for those that read no pcapng"}},
 		o.TLS.flags()...)
 }
@@ -77,7 +77,7 @@ func (d *Destinations) openServer(ctx context.Context, w file.Options) (_ *liveS
 		return nil, "", fmt.Errorf("--serve %s: %w", o.Serve, err)
 	}
 	s, options := &liveServer{elsewhere: d.Flags.Process.IsElsewhere()}, streamOf(w)
-	if err := s.admit(l, d, &options); err != nil {
+	if err := s.admit(l, d, &options); err != nil { // sets s.peers, s.where and options.Peer
 		l.Close()
 		return nil, "", fmt.Errorf("--serve %s: %w", o.Serve, err)
 	}
@@ -88,7 +88,7 @@ func (d *Destinations) openServer(ctx context.Context, w file.Options) (_ *liveS
 	return s, "tcp://" + l.Addr().String(), nil
 }
 
-// Close also closes the finder of the clients' users.
+// Close also closes the finder of the clients' users, which may be nil.
 func (s *liveServer) Close() error {
 	return errors.Join(s.Server.Close(), s.peers.Close())
 }
@@ -136,7 +136,7 @@ func DialStream(ctx context.Context, u *url.URL, o *TLSOptions) (net.Conn, error
 
 // openSender connects to the receiver of a -w tcp://HOST:PORT.
 func openSender(t *Target, o *Options, notice func(error)) (destination, error) {
-	address, config, err := streamAddress(o.Process.Signalled(), t.URL, &o.Live.TLS)
+	address, config, err := streamAddress(o.Process.UntilSignal(), t.URL, &o.Live.TLS)
 	if err != nil {
 		return nil, err
 	}

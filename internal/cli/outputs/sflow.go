@@ -29,7 +29,8 @@ type sflowOptions struct {
 // Flags are the flags of the capture.
 func (o *sflowOptions) Flags() []frame.Flag {
 	return []frame.Flag{
-		{Name: "counter-interval", Value: &o.CounterInterval, Default: "20s", Settings: frame.Wiresharks, // sFlow's default
+		// The default is sFlow's.
+		{Name: "counter-interval", Value: &o.CounterInterval, Default: "20s", Settings: frame.NotForWireshark,
 			Help: "at this `interval`, send the counters of interfaces to sFlow collectors, and write those of --stats, --count and the like into files"},
 		o.AgentFlag(),
 	}
@@ -37,7 +38,7 @@ func (o *sflowOptions) Flags() []frame.Flag {
 
 // AgentFlag is the flag of the capture and of read.
 func (o *sflowOptions) AgentFlag() frame.Flag {
-	return frame.Flag{Name: "sflow-agent", Value: &o.agent, Settings: frame.Wiresharks,
+	return frame.Flag{Name: "sflow-agent", Value: &o.agent, Settings: frame.NotForWireshark,
 		Help: "the agent `address` by which sFlow collectors know this host, and after a comma the sub-agent id of this xdpcap (default: the address from which it sends, and the first interface's index)"}
 }
 

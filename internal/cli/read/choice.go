@@ -33,14 +33,14 @@ func (c *choice) flags() []frame.Flag {
 		{Name: "from", Value: &c.period.from,
 			Help: "omit packets before this `time`: 2026-07-01 14:05:00.5 in local time, 2026-07-01T14:05:00Z, or 14:05 on the day on which the last file begins; -10m is ten minutes ago"},
 		{Name: "to", Value: &c.period.to, Help: "omit packets from this `time` on, which is given as that of --from"},
-		{Name: "interface", Letter: "i", Value: (*frame.List)(&c.interfaces), Settings: frame.Typed,
+		{Name: "interface", Letter: "i", Value: (*frame.List)(&c.interfaces), Settings: frame.CommandLineOnly,
 			Help: "only packets of these `interfaces`, as lines show them: eth0,veth*,eth1@egress"},
-		{Name: "verdict", Value: (*frame.List)(&c.verdicts), Words: xdp.VerdictNames(), List: true, Settings: frame.Typed,
+		{Name: "verdict", Value: (*frame.List)(&c.verdicts), Words: xdp.VerdictNames(), List: true, Settings: frame.CommandLineOnly,
 			Help: "only packets to which the XDP program gave these `verdicts`: drop,aborted,tx,redirect,pass, or numbers"},
-		{Name: "reason", Value: (*frame.List)(&c.reasons), Settings: frame.Typed,
+		{Name: "reason", Value: (*frame.List)(&c.reasons), Settings: frame.CommandLineOnly,
 			Help: "only packets that were thrown away for one of these `reasons`: NO_SOCKET,TCP_*"},
-		{Name: "slower-than", Value: &c.slowerThan, Settings: frame.Typed, Help: "only packets for which the XDP program ran at least this `time`: 5us"},
-		{Name: "lost", Value: &c.lost, Settings: frame.Typed, Help: "only packets that this host threw away: in the XDP program, or in a capture of --drops"},
+		{Name: "slower-than", Value: &c.slowerThan, Settings: frame.CommandLineOnly, Help: "only packets for which the XDP program ran at least this `time`: 5us"},
+		{Name: "lost", Value: &c.lost, Settings: frame.CommandLineOnly, Help: "only packets that this host threw away: in the XDP program, or in a capture of --drops"},
 	}
 }
 

@@ -26,9 +26,9 @@ type clocks struct {
 
 func (c *clocks) flags() []frame.Flag {
 	return []frame.Flag{
-		{Name: "shift", Value: &c.shifts, Settings: frame.Typed,
+		{Name: "shift", Value: &c.shifts, Settings: frame.CommandLineOnly,
 			Help: "add a time to all times in a file, as in `FILE=TIME`: b.pcapng=-37.5s; repeat it for several files"},
-		{Name: "align", Value: &c.align, Settings: frame.Typed,
+		{Name: "align", Value: &c.align, Settings: frame.CommandLineOnly,
 			Help: "correct the times of all files but the first by the packets that they have in common with it: by how much, and how sure that is, is printed"},
 	}
 }

@@ -25,7 +25,7 @@ func (f *pageFile) open(p *frame.Process, opener *outfile.Opener, isInput func(o
 		f.opened, err = outfile.Opened(p.Stdout.File, frame.StdoutName)
 	default:
 		err = opener.Open(f.path, func(t outfile.Trust) error {
-			return frame.AwaitReader(p.Signalled(), func() error {
+			return frame.AwaitReader(p.UntilSignal(), func() error {
 				f.opened, err = outfile.Open(f.path, outfile.Options{Trust: t})
 				return err
 			})

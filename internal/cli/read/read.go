@@ -143,12 +143,12 @@ func (o *Options) addFlags(cmd *cobra.Command) {
 	o.filter.Netmask = net.IPMask{0, 0, 0, 0} // tcpdump's for files
 	if o.gathers {
 		frame.AddFlags(cmd, "Which packets", append(o.filter.Flags(), o.countFlag(), o.clocks.flags()[0])...)
-		frame.AddFlags(cmd, "Output", frame.Except(frame.Typed, append(o.FileFlags(), o.SFlow.AgentFlag()))...)
+		frame.AddFlags(cmd, "Output", frame.Except(frame.CommandLineOnly, append(o.FileFlags(), o.SFlow.AgentFlag()))...)
 		o.addOutputFlags(cmd)
 		return
 	}
 	frame.AddFlags(cmd, "Which packets", append(o.choiceFlags(), o.clocks.flags()...)...)
-	frame.AddFlags(cmd, "Output", frame.Except(frame.Typed, append(o.printedFileFlags(), []frame.Flag{
+	frame.AddFlags(cmd, "Output", frame.Except(frame.CommandLineOnly, append(o.printedFileFlags(), []frame.Flag{
 		{Name: "json", Value: &o.json, Help: "with --stats, print the report as JSON: one object; with --follow, an object for each packet; without, as --format json, with each packet's printed line"},
 		{Name: "stats", Value: &o.stats, Help: "print statistics instead of packets: interfaces, verdicts, flows, and what the files say is missing"},
 		{Name: "report", Value: (*frame.Name)(&o.page.path), Help: "write a page of HTML about the packets to this `file`, instead of printing them: what --stats has, with charts, time, protocols, sizes, run times and how they were captured; with --follow also the delays"},
@@ -168,9 +168,9 @@ func (o *Options) printedFileFlags() []frame.Flag {
 
 // addOutputFlags adds the output flags that read and gather share.
 func (o *Options) addOutputFlags(cmd *cobra.Command) {
-	frame.AddFlags(cmd, "Long captures", frame.Except(frame.Typed, o.Rotate.Flags())...)
+	frame.AddFlags(cmd, "Long captures", frame.Except(frame.CommandLineOnly, o.Rotate.Flags())...)
 	live := o.Live.Flags()
-	live[0].Settings |= frame.Typed // of --serve
+	live[0].Settings |= frame.CommandLineOnly // of --serve
 	frame.AddFlags(cmd, "Live streams", live...)
 	frame.AddFlags(cmd, "Lines", o.printing.Flags()...)
 	frame.AddFlags(cmd, "Privileges", o.Sandbox.Flags()...)
@@ -183,12 +183,12 @@ func (o *Options) choiceFlags() []frame.Flag {
 		{Name: "netmask", Value: &o.filter.Netmask,
 			Help: "the `netmask` of the network that the packets come from, for the filter ip broadcast: 255.255.255.0; without it, what a pcapng file says of each interface"},
 		o.countFlag(),
-		{Name: "skip", Value: &o.skip, Settings: frame.Typed, Help: "omit this many `packets` first, of those that match"},
+		{Name: "skip", Value: &o.skip, Settings: frame.CommandLineOnly, Help: "omit this many `packets` first, of those that match"},
 	}, o.choice.flags())
 }
 
 func (o *Options) countFlag() frame.Flag {
-	return frame.Flag{Name: "packet-count", Letter: "c", Value: &o.Count, Settings: frame.Typed, Help: "end after this many `packets`"}
+	return frame.Flag{Name: "packet-count", Letter: "c", Value: &o.Count, Settings: frame.CommandLineOnly, Help: "end after this many `packets`"}
 }
 
 // check finds mistakes in the flags before a file is opened. given reports whether a flag was set.
@@ -270,7 +270,7 @@ func (o *Options) checkStdout() error {
 
 // run runs the command, up to the opening of its files.
 func (o *Options) run(cmd *cobra.Command) error {
-	if err := o.filter.Read(o.Process.Signalled()); err != nil {
+	if err := o.filter.Read(o.Process.UntilSignal()); err != nil {
 		return err
 	}
 	o.filter.Warn(cmd.ErrOrStderr())

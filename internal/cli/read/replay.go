@@ -92,26 +92,26 @@ func (o *Options) addReplayFlags(cmd *cobra.Command) {
 	r := o.replay
 	o.filter.Netmask = net.IPMask{0, 0, 0, 0} // as in read
 	frame.AddFlags(cmd, "Which program", []frame.Flag{
-		{Name: "program", Value: &r.program.Name, Settings: frame.Typed, Complete: o.Process.CompleteProgram,
+		{Name: "program", Value: &r.program.Name, Settings: frame.CommandLineOnly, Complete: o.Process.CompleteProgram,
 			Help: "run this XDP `program`: FILE.o, FILE.o:FUNCTION, the NAME or id of a loaded one, or the path where one is pinned"},
-		{Name: "against", Value: &r.against, Settings: frame.Typed, Complete: o.Process.CompleteProgram,
+		{Name: "against", Value: &r.against, Settings: frame.CommandLineOnly, Complete: o.Process.CompleteProgram,
 			Help: "compare with what this `program` does with the same packets, instead of the verdicts in the capture"},
-		{Name: "pins", Value: &r.program.Pins, Settings: frame.Typed, Help: "use the maps that are pinned in this `directory`, by their names"},
-		{Name: "map", Value: (*frame.List)(&r.program.Maps), Settings: frame.Typed, Help: "fill maps first: `NAME=FILE`, where bpftool -j map dump name NAME > FILE"},
-		{Name: "set", Value: (*frame.List)(&r.program.Constants), Settings: frame.Typed, Help: "set global variables, which must be numbers: `NAME=VALUE`"},
-		{Name: "ingress", Value: &r.ingress, Settings: frame.Typed,
+		{Name: "pins", Value: &r.program.Pins, Settings: frame.CommandLineOnly, Help: "use the maps that are pinned in this `directory`, by their names"},
+		{Name: "map", Value: (*frame.List)(&r.program.Maps), Settings: frame.CommandLineOnly, Help: "fill maps first: `NAME=FILE`, where bpftool -j map dump name NAME > FILE"},
+		{Name: "set", Value: (*frame.List)(&r.program.Constants), Settings: frame.CommandLineOnly, Help: "set global variables, which must be numbers: `NAME=VALUE`"},
+		{Name: "ingress", Value: &r.ingress, Settings: frame.CommandLineOnly,
 			Help: "packets come from this `interface`, and from the queue that the capture has; without it, from queue 0 of the loopback interface"},
-		{Name: "sent", Value: &r.sent, Settings: frame.Typed,
+		{Name: "sent", Value: &r.sent, Settings: frame.CommandLineOnly,
 			Help: "run what the host of the capture sent, instead of what it received: for a capture at the sender"},
-		{Name: "measure", Value: &r.measure, Settings: frame.Typed,
+		{Name: "measure", Value: &r.measure, Settings: frame.CommandLineOnly,
 			Help: fmt.Sprintf("measure what the program costs, on the first %d packets of the files or, without a file, on packets of its own", replay.MaxSample)},
-		{Name: "duration", Value: &r.duration, Default: "2s", Settings: frame.Typed, Help: "measure for about this `time`, in CPU time"},
-		{Name: "yes", Value: &r.yes, Settings: frame.Typed, Help: "allow the program to change maps that others use"},
+		{Name: "duration", Value: &r.duration, Default: "2s", Settings: frame.CommandLineOnly, Help: "measure for about this `time`, in CPU time"},
+		{Name: "yes", Value: &r.yes, Settings: frame.CommandLineOnly, Help: "allow the program to change maps that others use"},
 	}...)
 	frame.AddFlags(cmd, "Which packets", o.choiceFlags()...)
-	frame.AddFlags(cmd, "Output", frame.Except(frame.Typed, append(o.printedFileFlags(), []frame.Flag{
+	frame.AddFlags(cmd, "Output", frame.Except(frame.CommandLineOnly, append(o.printedFileFlags(), []frame.Flag{
 		{Name: "json", Value: &o.json, Help: "print the report as JSON: one object"},
-		{Name: "expect", Value: &r.expect, Settings: frame.Typed, Help: "compare verdicts with those in this `file`, and fail if they are not as expected"},
+		{Name: "expect", Value: &r.expect, Settings: frame.CommandLineOnly, Help: "compare verdicts with those in this `file`, and fail if they are not as expected"},
 	}...))...)
 	frame.AddFlags(cmd, "Lines", o.printing.Flags()...)
 	frame.AddFlags(cmd, "Privileges", o.Sandbox.Flags()...)
@@ -167,7 +167,7 @@ func (r *replayOptions) readExpectations(o *Options) error {
 	if err := o.filter.Sets.OnlyFiles(); err != nil {
 		return err
 	}
-	f, err := frame.OpenWaiting(o.Process.Signalled(), r.expect)
+	f, err := frame.OpenWaiting(o.Process.UntilSignal(), r.expect)
 	if err != nil {
 		return fmt.Errorf("--expect: %w", err)
 	}

@@ -100,7 +100,7 @@ func (m *model) pressTable(key string) action {
 		m.move(mostRows)
 	case "o":
 		m.order = (m.order + 1) % orders
-		m.sort()
+		m.arrange()
 	case "/":
 		m.typing = true
 	case "Enter", "w":

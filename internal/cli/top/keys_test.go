@@ -1,9 +1,12 @@
 package top
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/xdpcap/xdpcap/internal/meter"
 )
 
 // pressAll presses keys, with spaces between them, and returns the last action.
@@ -112,6 +115,23 @@ func TestPause(t *testing.T) {
 	}
 }
 
+// A row beyond mostRows comes first in another order, also while the screen is paused.
+func TestOrderOfCutRows(t *testing.T) {
+	t.Parallel()
+	m := &model{width: 80, height: 24, paused: true}
+	for i := range mostRows + 1 {
+		n := float64(i)
+		m.shown[flows].rows = append(m.shown[flows].rows, row{from: fmt.Sprint(i), rate: meter.Rate{BitsPerSecond: n, PacketsPerSecond: -n}})
+	}
+	m.arrange()
+	for _, first := range []string{fmt.Sprint(mostRows), "0"} { // by bit/s, by packets/s
+		if shown := &m.shown[flows]; len(shown.rows) != mostRows || !shown.more || shown.rows[0].from != first {
+			t.Errorf("%s: %d rows, the first is %s, not %s", orderNames[m.order], len(shown.rows), shown.rows[0].from, first)
+		}
+		m.press("o")
+	}
+}
+
 // A minute is kept, of which the newest second is on the right.
 func TestSpark(t *testing.T) {
 	t.Parallel()
@@ -128,7 +148,7 @@ func TestSpark(t *testing.T) {
 			t.Errorf("%v: %q, want %q", test.trend, got, test.want)
 		}
 	}
-	if n := len(modelOf(80, 24, 70, "vb").total); n != minute {
+	if n := len(modelOf(80, 24, 70, "vb").whole); n != minute {
 		t.Errorf("%d seconds are kept", n)
 	}
 	for share, want := range map[float64]string{0: "    ", 0.5: "██  ", 1: "████", 0.15: "▋   ", 7: "████"} {

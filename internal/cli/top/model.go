@@ -22,7 +22,7 @@ type model struct {
 	shown  [kinds]table // of the last second, or of the second when the screen was paused
 	head   header
 	trends [kinds]map[string][]sample // by the keys of rows
-	total  []sample                   // the trend of all packets
+	whole  []sample                   // the trend of all packets
 
 	kind    kind // the table on the screen
 	order   order
@@ -103,7 +103,7 @@ func (o order) inPackets() order {
 func (m *model) update(r *readings, where string) {
 	tables := r.tables()
 	total := r.total()
-	m.total = push(m.total, total)
+	m.whole = push(m.whole, total)
 	for k := range tables {
 		before := m.trends[k]
 		m.trends[k] = make(map[string][]sample)
@@ -118,8 +118,8 @@ func (m *model) update(r *readings, where string) {
 		return
 	}
 	m.shown = tables
-	m.head = header{where: where, at: r.at, rate: total, dropped: r.dropped(), lost: drops.TotalRate(r.drops), trend: m.total}
-	m.sort()
+	m.head = header{where: where, at: r.at, rate: total, dropped: r.dropped(), lost: drops.TotalRate(r.drops), trend: m.whole}
+	m.arrange()
 }
 
 // push returns a trend with one more sample. It does not change the old trend, which may still be
@@ -131,7 +131,7 @@ func push(trend []sample, r meter.Rate) []sample {
 
 // resetTrends begins all trends again, for another filter.
 func (m *model) resetTrends() {
-	m.trends, m.total = [kinds]map[string][]sample{}, nil
+	m.trends, m.whole = [kinds]map[string][]sample{}, nil
 }
 
 // orderOf is the order of a table.
@@ -142,22 +142,25 @@ func (m *model) orderOf(t *table) order {
 	return m.order
 }
 
-// sort sorts the tables except that of sizes, and moves the cursors with their rows.
-func (m *model) sort() {
+// arrange sorts the tables except that of sizes, cuts them to mostRows, and moves the cursors with
+// their rows.
+func (m *model) arrange() {
 	for k := range m.shown {
 		t := &m.shown[k]
 		by := m.orderOf(t)
+		if t.all == nil {
+			t.all = t.rows
+		}
 		if kind(k) != sizes {
-			slices.SortStableFunc(t.rows, func(a, b row) int {
+			slices.SortStableFunc(t.all, func(a, b row) int {
 				if c := cmp.Or(cmp.Compare(by.value(b.rate), by.value(a.rate)), cmp.Compare(b.rate.Packets, a.rate.Packets)); c != 0 {
 					return c
 				}
 				return cmp.Compare(a.key(), b.key())
 			})
 		}
-		if len(t.rows) > mostRows {
-			t.more, t.rows = true, t.rows[:mostRows]
-		}
+		t.rows = t.all[:min(len(t.all), mostRows)]
+		t.more = t.more || len(t.rows) < len(t.all)
 		if held := m.held[k]; held != "" {
 			if at := slices.IndexFunc(t.rows, func(r row) bool { return r.key() == held }); at >= 0 {
 				m.cursor[k] = at

@@ -63,6 +63,7 @@ type table struct {
 	counted  string   // the title of the counts; "" = PACKETS
 	noBytes  bool     // bytes are not counted
 	rows     []row
+	all      []row  // with those beyond mostRows, which another order shows; nil = not cut yet
 	more     bool   // there are more rows than these
 	whyEmpty string // "" = no packet was counted yet
 }

@@ -85,7 +85,7 @@ func New(p *frame.Process) *cobra.Command {
 
 // check finds mistakes in the flags before a program is attached.
 func (o *Options) check() (err error) {
-	if err := o.filter.Read(o.process.Signalled()); err != nil {
+	if err := o.filter.Read(o.process.UntilSignal()); err != nil {
 		return err
 	}
 	if err := o.interfaces.Check(); err != nil {

@@ -40,7 +40,7 @@ text { fill: #e6edf3 } .small { fill: #9198a1 } line { stroke: #3d444d }
 // chart returns the chart as SVG. It has a part for each question that it answers.
 func (r *results) chart() string {
 	without := []chartRow{{passName, "limit"}, {copyDropName, "limit"},
-		{sinkName(ring), ring}, {sinkName(perf), perf}, {pollName, ring}}
+		{sinkName(ring), ring}, {sinkName(perf), perf}, {lowprecSinkName, ring}}
 	own := []chartRow{{ownName(ring), ring}, {ownName(perf), perf}}
 	for _, name := range otherNames {
 		own = append(own, chartRow{name, "other"})
@@ -48,10 +48,10 @@ func (r *results) chart() string {
 	var parts strings.Builder
 	height := 8
 	r.chartPart(&parts, &height, "Captured without loss, of what XDP_DROP takes without a capture", append(without, own...),
-		func(name string, size int) float64 { return r.figure(lossless(name, size), ofDrop) })
+		func(name string, size int) float64 { return r.figure(lossless(name, size), unitOfDrop) })
 	r.chartPart(&parts, &height, "Traffic&#39;s rate beside the capture under XDP_PASS, of its rate without",
 		append([]chartRow{{copyPassName, "limit"}}, own...),
-		func(name string, size int) float64 { return r.figure(unpaced(name, size), keeps) })
+		func(name string, size int) float64 { return r.figure(unpaced(name, size), unitKeeps) })
 	height += 24
 	return fmt.Sprintf(chartHead, labelWidth+len(chartSizes)*columnWidth, height) + parts.String() +
 		fmt.Sprintf(`<text class="small" x="0" y="%d">%s. The right-hand line is 100 %%; a dash: no figure, `+

@@ -35,7 +35,7 @@ func (l *lab) costs(programs []*program) (all []*row) {
 		all = append(all, &row{name: name, command: command, of: p, measure: func(t testnet.TB) *benchfmt.Result {
 			ns := measure(t)
 			// Other work on the machine can only make a run longer.
-			return measured(len(ns), of(quartile(ns), nsPacket))
+			return measured(len(ns), of(quartile(ns), unitNsPacket))
 		}})
 	}
 	add(nil, "", programCost(clockName, "", shortSize), l.clockCost)

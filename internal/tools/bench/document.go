@@ -88,7 +88,7 @@ func (r *results) printSummary(out io.Writer) {
 		}
 		cells := []string{name}
 		for _, size := range []int{shortSize, longSize} {
-			cells = append(cells, mpps(r.rate(name, size)), percent(r.figure(unpaced(name, size), keeps)))
+			cells = append(cells, mpps(r.rate(name, size)), percent(r.figure(unpaced(name, size), unitKeeps)))
 		}
 		t.row(cells...)
 	}
@@ -104,8 +104,8 @@ func (r *results) printSpeed(out io.Writer) {
 	for _, name := range entrantNames() {
 		cells := []string{name}
 		for _, size := range []int{shortSize, longSize} {
-			cells = append(cells, mpps(r.rate(name, size)), percent(r.figure(lossless(name, size), ofDrop)),
-				percent(r.figure(unpaced(name, size), keeps)), micros(r.reader(name, size)))
+			cells = append(cells, mpps(r.rate(name, size)), percent(r.figure(lossless(name, size), unitOfDrop)),
+				percent(r.figure(unpaced(name, size), unitKeeps)), micros(r.reader(name, size)))
 		}
 		t.row(cells...)
 	}
@@ -127,7 +127,7 @@ func (r *results) printFiles(out io.Writer) {
 		cells := []string{name}
 		for _, s := range sheets {
 			at := s.name("Unpaced", name)
-			cells = append(cells, r.capturedOf(at), micros(r.figure(at, nsPacket)))
+			cells = append(cells, r.capturedOf(at), micros(r.figure(at, unitNsPacket)))
 		}
 		t.row(cells...)
 	}
@@ -137,12 +137,12 @@ func (r *results) printFiles(out io.Writer) {
 
 // printTCP prints the rates of a TCP connection beside captures at its receiver.
 func (r *results) printTCP(out io.Writer) {
-	if math.IsNaN(r.figure(overTCP(noneName), keeps)) {
+	if math.IsNaN(r.figure(overTCP(noneName), unitKeeps)) {
 		return
 	}
 	t := table{{"", "TCP transfers", "keeps"}}
 	for _, name := range tcpNames {
-		rate, part := r.figure(overTCP(name), bytesSecond), r.figure(overTCP(name), keeps)
+		rate, part := r.figure(overTCP(name), unitBytesSecond), r.figure(overTCP(name), unitKeeps)
 		t.row(name, formatted("%.1f Gbit/s", rate*8/1e9), percent(part))
 	}
 	fmt.Fprint(out, "\nOf a TCP connection over a veth pair, while a tool captures at its receiver:\n\n")
@@ -151,14 +151,14 @@ func (r *results) printTCP(out io.Writer) {
 
 // capturedOf returns the captured part of a rate as text. Below 100 % it is never rounded to "all".
 func (r *results) capturedOf(name string) string {
-	part := r.figure(name, captured)
+	part := r.figure(name, unitCaptured)
 	switch {
 	case math.IsNaN(part):
 		return noFigure
 	case part == 1:
-		return "all of " + mpps(r.figure(name, pps))
+		return "all of " + mpps(r.figure(name, unitPPS))
 	}
-	return fmt.Sprintf("%.1f %% of %s", min(100*part, 99.9), mpps(r.figure(name, pps)))
+	return fmt.Sprintf("%.1f %% of %s", min(100*part, 99.9), mpps(r.figure(name, unitPPS)))
 }
 
 // printDrains prints how fast filled rings are emptied, each beside a thread that only copies.
@@ -166,7 +166,7 @@ func (r *results) printDrains(out io.Writer) {
 	t := table{{"", "bytes", "rings", "to", "CPU per packet", "packets per second"}}
 	for _, d := range drainages {
 		for _, name := range []string{d.name, copyingName} {
-			cpu, rate := r.figure(d.benchmark(name), nsPacket), r.figure(d.benchmark(name), pps)
+			cpu, rate := r.figure(d.benchmark(name), unitNsPacket), r.figure(d.benchmark(name), unitPPS)
 			if math.IsNaN(rate) || name == copyingName && d.name != wholeName {
 				continue
 			}
@@ -198,7 +198,7 @@ func (r *results) printCosts(out io.Writer) {
 	}
 	fmt.Fprint(out, "\nWhat a packet of 64 bytes costs in the kernel, by BPF_PROG_RUN:\n\n")
 	t.print(out)
-	with, without := r.keeps(sinkName(ring)), r.keeps(inTraffic(noTagsName, ring))
+	with, without := r.keptPart(sinkName(ring)), r.keptPart(inTraffic(noTagsName, ring))
 	if math.IsNaN(with + without) {
 		return
 	}

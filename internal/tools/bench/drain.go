@@ -131,7 +131,7 @@ func (l *laps) figures() (cpu, rate float64) {
 // line returns the laps as a measurement.
 func (l *laps) line() *benchfmt.Result {
 	cpu, rate := l.figures()
-	return measured(l.full[0].packets*len(l.full), of(cpu, nsPacket), of(rate, pps))
+	return measured(l.full[0].packets*len(l.full), of(cpu, unitNsPacket), of(rate, unitPPS))
 }
 
 // measureDrains measures how fast packets are taken out of filled rings, each beside a thread that

@@ -10,17 +10,17 @@ import (
 
 // cost returns the CPU time of a packet in the programs of a configuration, in ns.
 func (r *results) cost(config, transport string, size int) float64 {
-	return r.figure(programCost(config, transport, size), nsPacket)
+	return r.figure(programCost(config, transport, size), unitNsPacket)
 }
 
 // reader returns the CPU time of a process per packet, in ns, at its highest rate without loss.
 func (r *results) reader(entrant string, size int) float64 {
-	return r.figure(lossless(entrant, size), nsPacket)
+	return r.figure(lossless(entrant, size), unitNsPacket)
 }
 
 // rate returns the highest rate without loss, in packets per second.
 func (r *results) rate(entrant string, size int) float64 {
-	return r.figure(lossless(entrant, size), pps)
+	return r.figure(lossless(entrant, size), unitPPS)
 }
 
 // drained returns a figure of a tool that empties filled rings: by the unit the CPU time per

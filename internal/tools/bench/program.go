@@ -159,15 +159,15 @@ const (
 	egressName  = "-Q out: at egress"
 	clockName   = "reading the clock alone"
 	copyingName = "copying alone"
-	pollCost    = "-j host_lowprec"
+	lowprecName = "-j host_lowprec"
 	countName   = "counting alone"
 
 	droppedSuffix    = ": thrown away"
 	notDroppedSuffix = ": not thrown away"
 )
 
-// pollArgs make xdpcap read the clock once for many packets.
-var pollArgs = []string{"-j", "host_lowprec"}
+// lowprecArgs make xdpcap read the clock once for many packets.
+var lowprecArgs = []string{"-j", "host_lowprec"}
 
 var configs = []config{
 	{name: wholeName, size: shortSize, ringShare: 1},
@@ -175,7 +175,7 @@ var configs = []config{
 	{name: wholeName, size: middleSize, ringShare: 1},
 	{name: wholeName, size: longSize, ringShare: 1},
 	{name: wholeName, size: jumboSize, ringShare: 1},
-	{name: pollCost, size: shortSize, ringShare: 1, inTraffic: true, args: pollArgs},
+	{name: lowprecName, size: shortSize, ringShare: 1, inTraffic: true, args: lowprecArgs},
 	{name: "-s 96", size: longSize, ringShare: 1, inTraffic: true, args: []string{"-s", "96"}},
 	{name: "--sample 10", size: shortSize, ringShare: 0.1, inTraffic: true, args: []string{"--sample", "10"}},
 	{name: "--sample 100", size: shortSize, ringShare: 0.01, inTraffic: true, args: []string{"--sample", "100"}},
@@ -215,7 +215,7 @@ func (p *program) tools() []tool {
 	for _, transport := range transports {
 		all = append(all, p.tool(sinkName(transport), transport, xdp.Drop, "-i", rxName))
 	}
-	all = append(all, p.tool(pollName, ring, xdp.Drop, append([]string{"-i", rxName}, pollArgs...)...))
+	all = append(all, p.tool(lowprecSinkName, ring, xdp.Drop, append([]string{"-i", rxName}, lowprecArgs...)...))
 	for _, transport := range transports {
 		all = append(all, p.tool(ownName(transport), transport, xdp.Pass, "-i", rxName))
 	}

@@ -21,7 +21,7 @@ type promise struct {
 	by    string
 }
 
-// A limit is an upper or a lower bound.
+// A limit is the highest or the lowest figure with which a promise is kept.
 type limit struct {
 	sign  string // "<=" or ">="
 	value float64
@@ -38,11 +38,12 @@ func (l limit) isKeptBy(value float64) bool {
 	return value >= l.value
 }
 
-// shareDrop is the assumed time in ns of a packet under XDP_DROP for promises that are a share of
-// XDP_DROP's rate: the share that a capture leaves depends on that time.
-const shareDrop = 85
+// assumedDropTime is the time of a packet under XDP_DROP, in ns, in the promises about a share of
+// XDP_DROP's rate. A capture that adds the same ns leaves a larger share on a machine on which
+// XDP_DROP takes longer, so these promises do not use the measured time.
+const assumedDropTime = 85
 
-// The names of bounds, in the table and in the legend below it.
+// The names of bounds, by the part of a capture's work that was measured alone.
 const (
 	copies, clockCopies, reads, countsAlone = "copying", "clock, copy", "reading", "counting"
 )
@@ -67,25 +68,26 @@ func (r *results) promises() (all []promise) {
 	}
 	whole := r.cost(wholeName, ring, shortSize)
 	bounded("program: 64 bytes, -j host_lowprec", "%.0f ns", atMost(22),
-		r.cost(pollCost, ring, shortSize), r.cost(copyingName, "", shortSize), copies)
+		r.cost(lowprecName, ring, shortSize), r.cost(copyingName, "", shortSize), copies)
 	add("program: 64 bytes, of what perf takes", "%.0f %%", atMost(100.0/3), 100*whole/r.cost(wholeName, perf, shortSize))
 
 	// Traffic on a veth pair.
-	sink, kept := r.rate(sinkName(ring), shortSize), r.keeps(ownName(ring))
+	sink, kept := r.rate(sinkName(ring), shortSize), r.keptPart(ownName(ring))
 	longSink := r.rate(sinkName(ring), longSize)
-	bounded(fmt.Sprintf("--sink: of XDP_DROP, at its %d ns", shareDrop), "%.0f %%", atLeast(63),
+	// The share of XDP_DROP's rate that is left beside a capture.
+	bounded(fmt.Sprintf("--sink: of XDP_DROP, at its %d ns", assumedDropTime), "%.0f %%", atLeast(63),
 		shareOf(r.added(sinkName(ring))), shareOf(clock+r.added(copyDropName)), clockCopies)
 	bounded("--sink -j host_lowprec: the same", "%.0f %%", atLeast(78),
-		shareOf(r.added(pollName)), shareOf(r.added(copyDropName)), copies)
+		shareOf(r.added(lowprecSinkName)), shareOf(r.added(copyDropName)), copies)
 	add("--sink: rate without loss, of xdpdump's", "%.1f x", atLeast(4), sink/r.rate(xdpdumpName, shortSize))
-	bounded("XDP_PASS: the traffic keeps", "%.0f %%", atLeast(93), 100*kept, 100*r.keeps(copyPassName), copies)
-	add("XDP_PASS: traffic, of that beside tcpdump", "%.2f x", atLeast(1), kept/r.keeps(tcpdumpName))
-	add("XDP_PASS: traffic, of that beside dumpcap", "%.2f x", atLeast(1), kept/r.keeps(dumpcapName))
-	bounded("--sink, 1518 bytes: of XDP_DROP", "%.0f %%", atLeast(45), 100*r.figure(lossless(sinkName(ring), longSize), ofDrop),
-		100*r.figure(lossless(copyDropName, longSize), ofDrop), copies)
+	bounded("XDP_PASS: the traffic keeps", "%.0f %%", atLeast(93), 100*kept, 100*r.keptPart(copyPassName), copies)
+	add("XDP_PASS: traffic, of that beside tcpdump", "%.2f x", atLeast(1), kept/r.keptPart(tcpdumpName))
+	add("XDP_PASS: traffic, of that beside dumpcap", "%.2f x", atLeast(1), kept/r.keptPart(dumpcapName))
+	bounded("--sink, 1518 bytes: of XDP_DROP", "%.0f %%", atLeast(45), 100*r.figure(lossless(sinkName(ring), longSize), unitOfDrop),
+		100*r.figure(lossless(copyDropName, longSize), unitOfDrop), copies)
 	add("--sink, 1518 bytes: rate, of the best other", "%.2f x", atLeast(1), longSink/r.bestOther(longSize))
 
-	add("TCP at tc: rate, of that beside tcpdump", "%.2f x", atLeast(1), r.figure(overTCP(tcName), keeps)/r.figure(overTCP(tcpdumpName), keeps))
+	add("TCP at tc: rate, of that beside tcpdump", "%.2f x", atLeast(1), r.figure(overTCP(tcName), unitKeeps)/r.figure(overTCP(tcpdumpName), unitKeeps))
 
 	// The process: its CPU time, and how fast it empties rings.
 	for _, c := range []struct {
@@ -97,30 +99,31 @@ func (r *results) promises() (all []promise) {
 			r.reader(sinkName(ring), c.size), r.reader(copyDropName, c.size), reads)
 		for i, name := range []string{"one filled ring", "two filled rings"} {
 			bounded(fmt.Sprintf("reader: %d bytes, %s", bytes, name), "%.0f ns", atMost(c.limit),
-				r.drained(wholeName, c.size, i+1, nowhere, nsPacket), r.drained(copyingName, c.size, i+1, nowhere, nsPacket), copies)
+				r.drained(wholeName, c.size, i+1, nowhere, unitNsPacket), r.drained(copyingName, c.size, i+1, nowhere, unitNsPacket), copies)
 		}
 	}
 	bounded("reader: 64 bytes, a filled ring, --format pcap", "%.0f ns", atMost(30),
-		r.drained(otherFile, shortSize, 1, nowhere, nsPacket), r.drained(copyingName, shortSize, 1, nowhere, nsPacket), copies)
+		r.drained(otherFile, shortSize, 1, nowhere, unitNsPacket), r.drained(copyingName, shortSize, 1, nowhere, unitNsPacket), copies)
 	for _, to := range []string{nowhere, inMemory} {
 		for rings := 1; rings <= 2; rings++ {
 			bounded(fmt.Sprintf("packets/s drained: 64 bytes, rings: %d, %s", rings, to), "%.2f M", atLeast(14.88),
-				r.drained(wholeName, shortSize, rings, to, pps)/1e6, r.drained(copyingName, shortSize, rings, to, pps)/1e6, copies)
+				r.drained(wholeName, shortSize, rings, to, unitPPS)/1e6, r.drained(copyingName, shortSize, rings, to, unitPPS)/1e6, copies)
 		}
 	}
 
 	// The output stalls for a second: no round may lose a packet.
 	for _, s := range stalls {
 		worst := math.NaN()
-		for _, packets := range r.values[stallName(s.size)][lost] {
+		for _, packets := range r.values[stallName(s.size)][unitLost] {
 			worst = larger(worst, packets)
 		}
 		add(fmt.Sprintf("lost of %.1f Mpps of %d bytes, stall of %.0f s", s.rate/1e6, wireSize(s.size), stallTime.Seconds()),
 			"%.0f", atMost(0), worst)
 	}
 
-	// Two CPUs, skipped packets, counters and egress.
-	add("two CPUs, of twice one's, by BPF_PROG_RUN", "%.0f %%", atLeast(80), 100*r.figure(twoCPUs(ring), scale))
+	// Two CPUs: their rate by twice that of one. Skipped packets and counters: the time that they
+	// add to XDP_DROP. Filters with "inner": the time that it adds to the filter without. Egress.
+	add("two CPUs, of twice one's, by BPF_PROG_RUN", "%.0f %%", atLeast(80), 100*r.figure(twoCPUs(ring), unitScale))
 	for _, c := range []struct {
 		what, transport string
 		limit           float64
@@ -144,25 +147,27 @@ func (r *results) promises() (all []promise) {
 	return all
 }
 
-// keeps returns the part of its rate that unpaced traffic of the shortest frames keeps beside a
+// keptPart returns the part of its rate that unpaced traffic of the shortest frames keeps beside a
 // tool.
-func (r *results) keeps(entrant string) float64 { return r.figure(unpaced(entrant, shortSize), keeps) }
+func (r *results) keptPart(entrant string) float64 {
+	return r.figure(unpaced(entrant, shortSize), unitKeeps)
+}
 
 // dropTime returns the time that a packet of 64 bytes takes under XDP_DROP alone, in ns.
 func (r *results) dropTime() float64 { return 1e9 / r.rate(dropName, shortSize) }
 
 // added returns the time that a tool adds to dropTime at its highest rate without loss, in ns.
 func (r *results) added(entrant string) float64 {
-	return r.dropTime() * (1/r.figure(lossless(entrant, shortSize), ofDrop) - 1)
+	return r.dropTime() * (1/r.figure(lossless(entrant, shortSize), unitOfDrop) - 1)
 }
 
-// shareOf returns the percentage of XDP_DROP's rate that is left if XDP_DROP takes shareDrop and a
-// capture adds the given ns; NaN if that is negative, because the machine was busy.
+// shareOf returns the percentage of XDP_DROP's rate that is left if XDP_DROP takes assumedDropTime
+// and a capture adds the given ns; NaN if that is not positive, because the machine was busy.
 func shareOf(added float64) float64 {
 	if added <= 0 {
 		return math.NaN()
 	}
-	return 100 * shareDrop / (shareDrop + added)
+	return 100 * assumedDropTime / (assumedDropTime + added)
 }
 
 // bestOther returns the highest rate without loss of the other tools and of transport perf.
@@ -223,16 +228,17 @@ func (r *results) printPromises(out io.Writer, before *results) {
 		line(p.verdict(), p.name, p.limit.sign+" "+fmt.Sprintf(p.format, p.limit.value), formatted(p.format, p.measured), was, bound, by)
 	}
 	fmt.Fprint(out, `
-bound: what this machine allows: a program or a thread that only copies, that only reads the clock
-    and copies, a thread that only reads copies, a program that only counts. A promise that is
-    missed where the bound does not keep it either says "bound".
+bound: the best that this machine allows, measured with a part of a capture's work. copying: a
+    program or a thread that only copies; clock, copy: that also reads the clock; reading: a thread
+    that only reads copies; counting: a program that only counts. A promise that is missed says
+    "bound" if this figure does not keep it, either.
 `)
 	if drop, sink := r.dropTime(), r.added(sinkName(ring)); !math.IsNaN(drop + sink) {
-		text := fmt.Sprintf("of XDP_DROP: D / (D + c). Here D, a packet under XDP_DROP, takes %.0f ns, and c, what --sink adds to it, %.0f ns",
+		text := fmt.Sprintf("of XDP_DROP: D / (D + c). D is the time of a packet under XDP_DROP, here %.0f ns, and c what a capture adds to it, here with --sink %.0f ns",
 			drop, sink)
-		if poll := r.added(pollName); !math.IsNaN(poll) {
-			text += fmt.Sprintf(", with -j host_lowprec %.0f ns", poll)
+		if lowprec := r.added(lowprecSinkName); !math.IsNaN(lowprec) {
+			text += fmt.Sprintf(", with -j host_lowprec %.0f ns", lowprec)
 		}
-		fmt.Fprint(out, wrap(text+fmt.Sprintf("; the promise is for a D of %d ns.", shareDrop)))
+		fmt.Fprint(out, wrap(text+fmt.Sprintf("; the promise is for a D of %d ns.", assumedDropTime)))
 	}
 }

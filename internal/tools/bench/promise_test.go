@@ -9,7 +9,7 @@ import (
 func TestPromisesBefore(t *testing.T) {
 	t.Parallel()
 	before := testResults(t)
-	before.set(programCost(wholeName, ring, shortSize), nsPacket, 60)
+	before.set(programCost(wholeName, ring, shortSize), unitNsPacket, 60)
 	var b strings.Builder
 	testResults(t).printPromises(&b, before)
 	if want := "\nok     program: 64 bytes                                 <= 40 ns     40 ns     60 ns     39 ns  clock, copy\n"; !strings.Contains(b.String(), want) {
@@ -31,9 +31,9 @@ func TestPromisesWithoutFigures(t *testing.T) {
 func TestPromiseAlwaysLost(t *testing.T) {
 	t.Parallel()
 	r := testResults(t)
-	r.set(unpaced(sinkName(ring), longSize), captured, 0.8)
-	r.set(lossless(sinkName(ring), longSize), pps, 0)
-	r.set(lossless(sinkName(ring), longSize), ofDrop, 0)
+	r.set(unpaced(sinkName(ring), longSize), unitCaptured, 0.8)
+	r.set(lossless(sinkName(ring), longSize), unitPPS, 0)
+	r.set(lossless(sinkName(ring), longSize), unitOfDrop, 0)
 	for _, p := range r.promises() {
 		if strings.HasPrefix(p.name, "--sink, 1518 bytes") && p.verdict() != "missed" {
 			t.Errorf("%s: %s", p.name, p.verdict())

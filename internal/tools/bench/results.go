@@ -21,19 +21,19 @@ import (
 // The units of the measurements. A benchmark's iterations are packets or, of a program's cost,
 // runs.
 const (
-	pps         = "pps"       // packets per second
-	nsPacket    = "ns/packet" // CPU time
-	keeps       = "keeps"     // the part of its rate that traffic keeps beside a tool
-	captured    = "captured"  // the part of the packets that the filter and the sampling select
-	lost        = "lost"      // packets
-	ofDrop      = "of-drop"   // a rate, divided by that under XDP_DROP without a capture
-	bytesSecond = "B/s"       // of a TCP connection
-	scale       = "scale"     // two CPUs' rate, divided by twice one's, and that by the same of an empty program
+	unitPPS         = "pps"       // packets per second
+	unitNsPacket    = "ns/packet" // CPU time
+	unitKeeps       = "keeps"     // the part of its rate that traffic keeps beside a tool
+	unitCaptured    = "captured"  // the part of the packets that the filter and the sampling select
+	unitLost        = "lost"      // packets
+	unitOfDrop      = "of-drop"   // a rate, divided by that under XDP_DROP without a capture
+	unitBytesSecond = "B/s"       // of a TCP connection
+	unitScale       = "scale"     // two CPUs' rate by twice one's, by the same of an empty program
 )
 
 // better says for each unit whether higher values are better, or lower ones.
 var better = map[string]string{
-	pps: "higher", bytesSecond: "higher", keeps: "higher", captured: "higher", ofDrop: "higher", scale: "higher", nsPacket: "lower", lost: "lower",
+	unitPPS: "higher", unitBytesSecond: "higher", unitKeeps: "higher", unitCaptured: "higher", unitOfDrop: "higher", unitScale: "higher", unitNsPacket: "lower", unitLost: "lower",
 }
 
 // Results are measurements, each a line in Go's benchmark format. The promises, the chart and the

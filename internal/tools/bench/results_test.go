@@ -41,7 +41,7 @@ func TestMeasure(t *testing.T) {
 		{name: named("Speed", "of two"), measure: func(t testnet.TB) *benchfmt.Result {
 			order += "a"
 			times++
-			return measured(1000, of(10*times, pps), of(0.1+0.2, nsPacket), of(median(nil), lost))
+			return measured(1000, of(10*times, unitPPS), of(0.1+0.2, unitNsPacket), of(median(nil), unitLost))
 		}},
 		{name: "Wrong", command: "tool -w FILE", of: b.programs[0], measure: func(t testnet.TB) *benchfmt.Result {
 			order += "b"
@@ -50,7 +50,7 @@ func TestMeasure(t *testing.T) {
 		}},
 		{name: "Own", command: "xdpcap", of: b.programs[1], measure: func(t testnet.TB) *benchfmt.Result {
 			order += "c"
-			return measured(1, of(7, lost))
+			return measured(1, of(7, unitLost))
 		}},
 	}
 	rows = append(rows, &row{name: "Not chosen"}) // would panic if it was measured
@@ -84,8 +84,8 @@ BenchmarkSpeed/of_two 1000 30 pps 0.3 ns/packet
 	if diff := cmp.Diff(b.programs[0].values, r.values); diff != "" {
 		t.Errorf("read again (-want +got):\n%s", diff)
 	}
-	if want := (map[string]string{"cpu": "Some CPU"}); !maps.Equal(r.head, want) || r.figure("Speed/of_two", pps) != 20 {
-		t.Errorf("%v, %v", r.head, r.figure("Speed/of_two", pps))
+	if want := (map[string]string{"cpu": "Some CPU"}); !maps.Equal(r.head, want) || r.figure("Speed/of_two", unitPPS) != 20 {
+		t.Errorf("%v, %v", r.head, r.figure("Speed/of_two", unitPPS))
 	}
 	if _, err := readResults("testdata/report.txt"); err == nil {
 		t.Error("a file without a measurement was read")

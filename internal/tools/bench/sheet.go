@@ -72,13 +72,13 @@ func (b *bench) measureSheet(t testnet.TB, n *network, s sheet, entrants []entra
 // loss; else it is searched for beside bursts under XDP_DROP.
 func (s sheet) lossless(t testnet.TB, n *network, known *results, e entrant) *benchfmt.Result {
 	at := s.name("Unpaced", e.name)
-	top := known.figure(at, pps)
-	if loss := known.figure(at, lost); math.IsNaN(loss) || loss == 0 {
-		part := known.figure(at, keeps)
+	top := known.figure(at, unitPPS)
+	if loss := known.figure(at, unitLost); math.IsNaN(loss) || loss == 0 {
+		part := known.figure(at, unitKeeps)
 		if e.verdict != xdp.Drop {
-			part = top / known.figure(s.name("Unpaced", dropName), pps)
+			part = top / known.figure(s.name("Unpaced", dropName), unitPPS)
 		}
-		return measured(1, of(top, pps), of(part, ofDrop), of(known.figure(at, nsPacket), nsPacket))
+		return measured(1, of(top, unitPPS), of(part, unitOfDrop), of(known.figure(at, unitNsPacket), unitNsPacket))
 	}
 	var drop []float64
 	cpu, packets := math.NaN(), 1
@@ -91,7 +91,7 @@ func (s sheet) lossless(t testnet.TB, n *network, known *results, e entrant) *be
 		}
 		return median(r.rates), r.lost == 0
 	})
-	return measured(packets, of(rate, pps), of(rate/median(drop), ofDrop), of(cpu, nsPacket))
+	return measured(packets, of(rate, unitPPS), of(rate/median(drop), unitOfDrop), of(cpu, unitNsPacket))
 }
 
 // highestRate searches for the highest rate without loss by bisection between 0 and top, at which

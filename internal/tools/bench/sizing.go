@@ -54,11 +54,11 @@ func (r *results) sizing(size int) sizing {
 		drop:   1e9 / r.rate(dropName, size),
 		skip:   r.cost(sampleName, transport, shortSize),
 		live:   orElse(r.reader(sink, size), r.reader(own, size)),
-		filled: r.drained(wholeName, size, 2, nowhere, nsPacket),
+		filled: r.drained(wholeName, size, 2, nowhere, unitNsPacket),
 	}
 	s.reader = orElse(s.filled, s.live)
 	// If packets were lost, the rate does not contain the whole cost of capturing.
-	if s.sink = s.drop / r.figure(unpaced(sink, size), keeps); r.figure(unpaced(sink, size), captured) < 1 {
+	if s.sink = s.drop / r.figure(unpaced(sink, size), unitKeeps); r.figure(unpaced(sink, size), unitCaptured) < 1 {
 		s.sink = s.drop + whole
 	}
 	return s
@@ -190,7 +190,7 @@ func (r *results) printRooms(out io.Writer) {
 	for _, to := range []string{inMemory, onDisk} {
 		s := sheet{size: longSize, to: to}
 		usual, large := s.name("Unpaced", sinkName(ring)), s.name("Unpaced", roomName)
-		gain := r.figure(large, captured) - r.figure(usual, captured)
+		gain := r.figure(large, unitCaptured) - r.figure(usual, unitCaptured)
 		if math.IsNaN(gain) {
 			continue
 		}

@@ -61,7 +61,7 @@ func TestRooms(t *testing.T) {
 		{1, "all", "So larger rings change nothing at such a rate on this machine; they help where the reader is kept away for longer."},
 	} {
 		r := testResults(t)
-		r.set(sheet{size: longSize, to: onDisk}.name("Unpaced", sinkName(ring)), captured, test.captured)
+		r.set(sheet{size: longSize, to: onDisk}.name("Unpaced", sinkName(ring)), unitCaptured, test.captured)
 		var b strings.Builder
 		r.printRooms(&b)
 		if got, want := oneLine(b.String()), fmt.Sprintf(all, test.said, test.recommend); got != want {

@@ -69,7 +69,7 @@ func (n *network) stall(t testnet.TB, tool tool, size int, wanted float64) *benc
 	if captured > sent {
 		t.Fatalf("captured %d packets, but %d were sent", captured, sent)
 	}
-	return measured(int(sent), of(rate, pps), of(float64(sent-captured), lost))
+	return measured(int(sent), of(rate, unitPPS), of(float64(sent-captured), unitLost))
 }
 
 // readAndStall reads a pipe to its end, and stops once in between. It does not copy the bytes, so

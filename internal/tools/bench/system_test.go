@@ -268,7 +268,7 @@ func TestAtTC(t *testing.T) {
 	for _, tool := range append(p.tcpTools(), pick(others(), tcpdumpName)...) {
 		testnet.Within(t, func(tb testnet.TB) {
 			line := b.besideTCP(tb, pair, pair, tool)
-			if rate, ok := line.Value(bytesSecond); !ok || rate <= 0 {
+			if rate, ok := line.Value(unitBytesSecond); !ok || rate <= 0 {
 				t.Errorf("%s: %v", tool.name, line.Values)
 			}
 			t.Logf("%s: %v", tool.name, line.Values)

@@ -99,7 +99,7 @@ func (p *tcpPair) send(t testnet.TB) (rate float64) {
 func (b *bench) measureTCP(t testnet.TB) {
 	none, beside := newTCPPair(t), newTCPPair(t)
 	rows := []*row{{name: overTCP(noneName), measure: func(t testnet.TB) *benchfmt.Result {
-		return measured(1, of(none.send(t), bytesSecond), of(1, keeps))
+		return measured(1, of(none.send(t), unitBytesSecond), of(1, unitKeeps))
 	}}}
 	add := func(p *program, tool tool) {
 		rows = append(rows, &row{name: overTCP(tool.name), command: tool.commandLine(), of: p,
@@ -125,5 +125,5 @@ func (b *bench) besideTCP(t testnet.TB, none, beside *tcpPair, tool tool) *bench
 		rates, parts = append(rates, with), append(parts, with/without)
 	}
 	p.end()
-	return measured(b.bursts, of(median(rates), bytesSecond), of(median(parts), keeps))
+	return measured(b.bursts, of(median(rates), unitBytesSecond), of(median(parts), unitKeeps))
 }

@@ -77,8 +77,8 @@ const (
 	netsniffName = "netsniff-ng"
 
 	// These have one transport, ring.
-	pollName = "xdpcap --sink, lowprec" // -j host_lowprec
-	roomName = "xdpcap --sink, -B 64M"
+	lowprecSinkName = "xdpcap --sink, lowprec" // -j host_lowprec
+	roomName        = "xdpcap --sink, -B 64M"
 )
 
 func sinkName(transport string) string        { return "xdpcap --sink, " + transport }

@@ -76,13 +76,13 @@ func (r trial) cpuPerPacket() float64 {
 
 // line returns the trial as a measurement.
 func (r trial) line() *benchfmt.Result {
-	values := []benchfmt.Value{of(median(r.rates), pps), of(median(r.keeps), keeps), of(r.cpuPerPacket(), nsPacket)}
+	values := []benchfmt.Value{of(median(r.rates), unitPPS), of(median(r.keeps), unitKeeps), of(r.cpuPerPacket(), unitNsPacket)}
 	if r.isCounted {
 		part := 1.0 // of no packets all
 		if wanted := r.captured + r.lost; wanted > 0 {
 			part = float64(r.captured) / float64(wanted)
 		}
-		values = append(values, of(part, captured), of(float64(r.lost), lost))
+		values = append(values, of(part, unitCaptured), of(float64(r.lost), unitLost))
 	}
 	return measured(int(r.sent), values...)
 }

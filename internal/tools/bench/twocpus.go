@@ -14,7 +14,7 @@ func twoCPUs(transport string) string { return named("TwoCPUs", "transport="+tra
 // with traffic from both CPUs, which also run the tool.
 func (b *bench) measureTwoCPUs(t testnet.TB) {
 	l := newLab(t, networkOptions{cpus: 2}, b.runs)
-	own := func(p *program) (all []tool) {
+	sinkTools := func(p *program) (all []tool) {
 		for _, transport := range transports {
 			all = append(all, p.tool(sinkName(transport), transport, xdp.Drop, runnable...))
 		}
@@ -23,13 +23,14 @@ func (b *bench) measureTwoCPUs(t testnet.TB) {
 	var rows []*row
 	for i, transport := range transports {
 		for _, p := range b.programs {
-			measure := func(t testnet.TB) *benchfmt.Result { return l.scale(t, own(p)[i]) }
+			measure := func(t testnet.TB) *benchfmt.Result { return l.scale(t, sinkTools(p)[i]) }
 			rows = append(rows, &row{name: twoCPUs(transport), of: p, measure: measure})
 		}
 	}
 	b.measure(t.Context(), b.runRounds, rows)
 	s := sheet{size: shortSize, cpus: 2, rounds: b.fewRounds, bursts: b.bursts, halvings: b.fewHalvings}
-	b.measureSheet(t, l.network, s, append(l.alone()[:1], b.entrants(l.network, nowhere, own, nil)...))
+	noCapture := l.alone()[:1] // only that with XDP_DROP, because --sink drops, too
+	b.measureSheet(t, l.network, s, append(noCapture, b.entrants(l.network, nowhere, sinkTools, nil)...))
 }
 
 // scale runs programs by BPF_PROG_RUN on one CPU, and on two at the same time. Each CPU has a ring
@@ -57,10 +58,13 @@ func (l *lab) scale(t testnet.TB, tool tool) *benchfmt.Result {
 				t.Fatalf("its rings are too small to measure them without loss")
 			}
 		}
-		scales = append(scales, runs[3].rates[i]/runs[1].rates[i]/(runs[2].rates[i]/runs[0].rates[i]))
+		// How much two CPUs gain over one, by what they gain with an empty program: 1 = the capture
+		// does not slow the second CPU down.
+		emptyOne, one, emptyTwo, two := runs[0].rates[i], runs[1].rates[i], runs[2].rates[i], runs[3].rates[i]
+		scales = append(scales, two/one/(emptyTwo/emptyOne))
 	}
 	p.end()
-	values := []benchfmt.Value{of(median(scales), scale)}
+	values := []benchfmt.Value{of(median(scales), unitScale)}
 	for _, r := range runs {
 		values = append(values, of(median(r.rates), r.unit))
 	}
