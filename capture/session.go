@@ -157,17 +157,14 @@ func (s *Session) open(newRings func(ring.Options) *ring.Set) (err error) {
 	if blind := w.FindBlind(); len(blind) > 0 { // hooks that already see no packets: see ErrBlind
 		return errors.Join(blind...)
 	}
-	s.watch = w
-	if err := w.Start(); err != nil {
-		return err
-	}
 	if s.options.Adaptive {
 		s.monitor = watch.NewRegulator(s.sampler, &s.reader)
 	} else {
 		s.monitor = s.newFirstLoss()
 	}
 	go s.monitor.Run()
-	return nil
+	s.watch = w
+	return w.Start() // last, because its goroutine may call Stop, which ends all others
 }
 
 func (s *Session) openReader() (err error) {
