@@ -100,6 +100,7 @@ func sumOfCPUs(events meter.EventCounts) map[meter.Case]meter.EventCount {
 // addException adds the packets of an aborted or unknown verdict, or of a failed tx, to r.failures.
 // It returns those that are counted as losses at the hook.
 func (r *reading) addException(verdict xdp.Verdict, n meter.EventCount) (lost uint64) {
+	// Foreign packets are those that another interface's program redirected: the stack has them.
 	lost, generic := minus(n.Drops, n.Foreign), n.Generic
 	if verdict == xdp.Tx && r.hasTxCause {
 		lost, generic = minus(lost, generic), 0 // the stack has the generic ones as a cause

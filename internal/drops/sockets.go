@@ -71,16 +71,19 @@ func openSockets(iface *xdp.Interface) *sockets {
 	if iface != nil {
 		s.ifindex = uint32(iface.Index)
 	}
-	s.update(true)
+	s.update(isFirst)
 	return s
 }
+
+// isFirst is update's argument in the first call.
+const isFirst = true
 
 // read returns the losses by queue, cumulative since openSockets. The losses of a closed socket
 // since the last read are missing. The caller owns the result.
 func (s *sockets) read() map[socketQueue]socketLosses {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.update(false)
+	s.update(!isFirst)
 	return maps.Clone(s.sums)
 }
 

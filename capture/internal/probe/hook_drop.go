@@ -125,8 +125,9 @@ func (h *DropHook) Load(k *Sampler, slot, number uint32) (err error) {
 	if err != nil {
 		return err
 	}
-	const withHook = true                                                  // also packets that are freed for the XDP hook
-	all, err := lost.Constants(h.Words.Reasons, h.Words.Symbols, withHook) // which packets are no losses
+	// The causes that are no losses, with those of packets that are freed for the XDP hook.
+	const withHook = true
+	all, err := lost.Constants(h.Words.Reasons, h.Words.Symbols, withHook)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 // A tailCallHook has a program for each slot of a pinned hook map, which has a slot for each
-// verdict. An XDP program calls the slot of the verdict that it is about to return. Together the programs are one source, and each writes its
-// verdict into its records.
+// verdict. An XDP program calls the slot of the verdict that it is about to return. Together the
+// programs are one source, and each writes its verdict into its records.
 type tailCallHook struct {
 	filter   attach.Filter
 	source   packet.Source

@@ -40,7 +40,7 @@ type TraceHook struct {
 // newTraceHooks opens the programs to trace on an interface. After an error the caller closes the
 // hooks all the same.
 func newTraceHooks(p Point, o *Options) (hooks []Hook, err error) {
-	hasMode := o.Mode != packet.Auto && !p.Yielded // a yielded interface was captured in the mode before
+	hasMode := o.Mode != packet.Auto && !p.Yielded // before it yielded, an interface had the mode
 	if o.Sink || hasMode {
 		return nil, message.Errorf(ErrTraced, "%s is captured by tracing its program: a sink or "+
 			"an XDP mode is not possible", p.Interface.Name)

@@ -16,7 +16,7 @@ const maxOutlets = 1024
 // packets. A name is looked up for the first packet to the outlet, and again after the cache was
 // emptied.
 type outlets struct {
-	interfaces *xdp.Names // nil = no names are looked up: no source has outlets, or the reader has ended
+	interfaces *xdp.Names // nil = no names are looked up: no source has outlets, or after the end
 	// The map is never changed, only replaced, because the outputs read it concurrently.
 	cached atomic.Pointer[map[packet.Outlet]string]
 	last   packet.Outlet // of the last call of learn

@@ -260,7 +260,7 @@ func (r *Roster) listAll(hooks []Hook, numbers []int, c Origin, before []Program
 func (r *Roster) list(m *member) {
 	m.Came = int(r.come.Load()) + 1
 	if isFull := len(r.all) == maxSources; isFull || len(r.vacant) > keptGone {
-		m.Place, r.vacant = r.vacant[0], r.vacant[1:] // if it is full, Reserve has found a vacant one
+		m.Place, r.vacant = r.vacant[0], r.vacant[1:] // Reserve ensures that there is one
 		m.earlier = *r.all[m.Place].final
 		r.all[m.Place] = *m
 	} else {

@@ -27,7 +27,7 @@ type Sampler struct {
 	flowSeed   uint64                 // random for each session, the same for all its interfaces
 	hasTracers bool                   // a program is traced: see DrainTracers
 	Stamping   kernel.SamplerStamping // how seldom the programs read the clock
-	Arrival    uint32                 // how many times interfaces have come or changed: see packet.Source
+	Arrival    uint32                 // the last one given: see packet.Source
 	Stamps     string                 // the accuracy of HostLowprecStamp's stamps, in words; "" = another Stamp
 	polls      link.Link              // the program that detects the end of a NAPI poll; nil = none
 }

@@ -177,7 +177,7 @@ func (k *Sampler) ChooseStamping() error {
 		return k.useLowprec()
 	}
 	if k.Options.Stamp.IsCards() && k.Rings.ShowsPolls() {
-		if err := k.attachEndPoll(); err == nil { // without it the programs read the clock for each packet
+		if err := k.attachEndPoll(); err == nil { // otherwise the clock is read for each packet
 			k.Stamping = kernel.SamplerStampingEVERY_UNSTAMPED
 		}
 	}
