@@ -22,7 +22,7 @@ type failures struct {
 func (f failures) inDriver() uint64 { return f.aborted + f.tx + f.redirects }
 
 // addEvents adds the losses that the xdp tracepoints report, except those that are also causes of
-// the stack.
+// the stack, and those of AF_XDP sockets. It sets r.failures.
 func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 	r.Missed += events.Missed
 	all := sumOfCPUs(events)
@@ -39,7 +39,7 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 			continue
 		}
 		l := Loss{Stage: XDP}
-		l.Device, l.Netns = m.deviceOf(e)
+		l.Device, l.Netns = m.deviceOfEvent(e)
 		switch {
 		case e.MapID != 0:
 			l.Where = fmt.Sprintf("map %d", e.MapID)
@@ -114,8 +114,8 @@ func (r *reading) addException(verdict xdp.Verdict, n meter.EventCount) (lost ui
 	return lost
 }
 
-// deviceOf returns Loss.Device and Loss.Netns of an event.
-func (m *Meter) deviceOf(e meter.Case) (device string, netns uint32) {
+// deviceOfEvent returns Loss.Device and Loss.Netns of an event.
+func (m *Meter) deviceOfEvent(e meter.Case) (device string, netns uint32) {
 	if m.iface != nil {
 		return "", 0
 	}

@@ -87,7 +87,8 @@ func (s *sockets) read() map[socketQueue]socketLosses {
 	return maps.Clone(s.sums)
 }
 
-// update reads the sockets' statistics. Losses before the first call do not count.
+// update reads the sockets' statistics and adds the rises to s.sums. The first call adds nothing:
+// losses before it do not count.
 func (s *sockets) update(first bool) {
 	all, err := netlink.SocketDiagXDP()
 	if err != nil {

@@ -246,4 +246,5 @@ func (h *TraceHook) Attach() (err error) {
 // id may run elsewhere, such as in a devmap.
 func (h *TraceHook) runsAtInterface() bool { return h.target.At != (xdp.Program{}) }
 
+// Close also closes the traced program. If Load has closed it already, that does nothing.
 func (h *TraceHook) Close() error { return closePrograms(h.fentry, h.fexit, h.target.Prog) }

@@ -114,8 +114,8 @@ func (f *FirstLoss) describe(l *packet.Loss, worst uint64) error {
 	return nil
 }
 
-// restedShare is the share of its time that a reader has slept at least if it was not too slow. The
-// rings were then too small to hold the packets that came while it slept.
+// restedShare tells causes apart: a reader that slept for more than this share of the time was fast
+// enough, and the rings were too small for the packets that came while it slept.
 const restedShare = 0.05
 
 // newLoss describes a loss by three readings: before, the last one without a loss; began, the first
@@ -166,10 +166,12 @@ type LossReading struct {
 	worst  uint64 // packets lost on the CPU with the most losses
 }
 
-// Read takes a reading.
+// Read takes a reading. If a CPU has another ring than at the last one, its losses so far are left
+// out from now on.
 func (f *FirstLoss) Read() (LossReading, error) {
 	r := LossReading{At: time.Now()}
-	rings := f.sampler.RingNumbers() // before the counters, so that a loss in between counts as before the new ring
+	// Before the counters, so that a loss in between counts as before the new ring.
+	rings := f.sampler.RingNumbers()
 	cpus := make([]kernel.SamplerAccount, len(rings))
 	for slot := range f.reader.Roster.UsedSlots() {
 		perCPU, err := f.sampler.PerCPU(slot)

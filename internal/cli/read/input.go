@@ -49,14 +49,17 @@ func (in *readInputs) add(name string) error {
 	if url := streamURL(name); url != nil {
 		return in.addStream(url)
 	}
-	f, err := os.Stdin, error(nil)
+	f := os.Stdin
 	if name == "-" {
 		name = frame.StdinName
 		if term.IsTerminal(int(f.Fd())) {
 			return errors.New("standard input is a terminal: pipe a capture into xdpcap read -")
 		}
-	} else if f, err = frame.OpenInput(name); err != nil {
-		return err
+	} else {
+		var err error
+		if f, err = frame.OpenInput(name); err != nil {
+			return err
+		}
 	}
 	in.opens = append(in.opens, f)
 	info, err := f.Stat()
