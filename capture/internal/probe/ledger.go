@@ -177,7 +177,7 @@ func (l *Ledger) Close(programs []ProgramCounts) {
 	}
 	l.final = l.join(programs)
 	missing := make([]uint64, len(programs)) // records of each source that are neither taken nor invalid
-	stray := uint64(0)                       // invalid records that name a source which lacks none
+	stray := uint64(0)                       // invalid records beyond those that their named source lacks
 	for i, p := range programs {
 		a, c := &l.final[i], l.published.Of(i)
 		a.Lost -= p.unread // they are among the missing ones

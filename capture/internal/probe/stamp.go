@@ -184,8 +184,8 @@ func (k *Sampler) ChooseStamping() error {
 	return nil
 }
 
-// useLowprec sets the stamps of HostLowprecStamp: one for each poll or, if the end of a poll is not
-// known, those of the last tick of the kernel's clock.
+// useLowprec sets the stamps of HostLowprecStamp: one for each poll or, where the rings or the
+// kernel do not tell polls apart, those of the last tick of the kernel's clock.
 func (k *Sampler) useLowprec() error {
 	tick, err := machine.ClockTick()
 	if err != nil {

@@ -214,7 +214,7 @@ func (w *Witness) note(sources map[int]*packet.Source, seen map[int]uint64, pack
 			p.begin(n, seen[i], c)
 		case p.late > 0:
 			p.late--
-			p.base, p.seenBase = n, p.seen // of the previous reading: the driver counts late
+			p.base, p.seenBase = n, p.seen // p.seen is of the previous reading: the driver counts late
 		}
 		p.seen = seen[i]
 		p.last = n
