@@ -44,9 +44,10 @@ type knownLoss struct {
 }
 
 // isWithoutDevice reports whether the kernel has neither the device nor the namespace of the
-// packets.
+// packets. Of other losses "" is the one interface that is counted.
 func (l knownLoss) isWithoutDevice() bool {
-	return l.Device == "" && !l.isSure && (l.Stage == Stack || l.Stage == Socket)
+	isOfStack := l.Stage == Stack || l.Stage == Socket
+	return l.Device == "" && !l.isSure && isOfStack
 }
 
 // An account relates causes of losses to the counters that they raise. A cause is a pattern of
@@ -154,11 +155,11 @@ func matches(pattern, name string) bool {
 // slightly longer time.
 type comparison struct {
 	least, most lost.Counters
-	losses      map[knownLoss]uint64
+	losses      map[knownLoss]uint64 // packets
 
 	unexplained []CounterRise
 	confirmed   map[Loss]bool // a counter that the loss can raise has risen
-	due         map[Loss]bool // the loss must have raised a counter
+	due         map[Loss]bool // a counter must have risen, because the loss always raises one
 }
 
 // compare returns the differences: see comparison.
@@ -190,18 +191,20 @@ func compare(least, most lost.Counters, losses map[knownLoss]uint64) Remainder {
 	return r
 }
 
-// add compares the counters of an account; device is "" for those of the namespace.
+// add compares the counters of an account with all losses that raise them; device is "" for those
+// of the namespace.
 func (c *comparison) add(a account, device string) {
 	explained, least := uint64(0), sumOfCounters(c.least, a.counters, device)
-	rises := sumOfCounters(c.most, a.counters, device) > 0
+	hasRisen := sumOfCounters(c.most, a.counters, device) > 0
 	for l, packets := range c.losses {
 		mayBeHere := device == "" || l.Device == device || l.Device == "" && !l.isWithoutDevice()
 		always := explains(a.always, l.Loss)
-		if !mayBeHere || !always && !explains(a.sometimes, l.Loss) {
+		mayRaise := always || explains(a.sometimes, l.Loss)
+		if !mayBeHere || !mayRaise {
 			continue
 		}
 		explained += packets
-		c.confirmed[l.Loss] = c.confirmed[l.Loss] || rises
+		c.confirmed[l.Loss] = c.confirmed[l.Loss] || hasRisen
 		c.due[l.Loss] = c.due[l.Loss] || always
 	}
 	if n := minus(least, explained+sumOfCounters(c.most, a.within, device)); n > 0 && !a.harmless {

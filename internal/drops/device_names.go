@@ -21,11 +21,13 @@ func (n *deviceNames) update(causes map[stackCause]Tally) {
 		counts[c] = tally.Packets
 		d, name := deviceOf(&c), meter.Text(c.At.Name[:])
 		before, known := n.latest[d]
-		switch rose := tally.Packets > n.counts[c]; {
-		case c.At.Ifindex == 0:
-		case !known || rose && name != before:
+		rose := tally.Packets > n.counts[c]
+		isRenamed := rose && name != before
+		switch {
+		case c.At.Ifindex == 0: // no device
+		case !known || isRenamed:
 			latest[d] = name
-		case latest[d] == "":
+		case latest[d] == "": // no other cause has renamed it in this reading
 			latest[d] = before
 		}
 	}

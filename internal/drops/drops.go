@@ -115,7 +115,10 @@ func stageOf(reason string, kind lost.Kind) Stage {
 
 // StageOf returns the stage at which the stack lost a packet, by the reason alone, for packets in
 // capture files.
-func StageOf(reason string) Stage { return stageOf(reason, 0) }
+func StageOf(reason string) Stage { return stageOf(reason, unknownKind) }
+
+// unknownKind is the kind of packets of which only the reason is known.
+const unknownKind lost.Kind = 0
 
 // stagesOfReasons are the stages of the reasons with a prefix. All other reasons are of the stack.
 var stagesOfReasons = []struct {
@@ -127,9 +130,10 @@ var stagesOfReasons = []struct {
 	{"NEIGH_", Egress}, {"DEV_", Egress},
 }
 
-// addStack adds the packets that the stack dropped. A packet that it freed for the XDP hook is not
-// added to the losses, because the hook's own counters have it. In generic mode the hook has no
-// counter for the packets that a program drops, so these are added to r.generic.
+// addStack adds the packets that the stack dropped. Some it has only freed: the XDP hook dropped
+// them. These are not added to the losses, because the hook's own counters have them. In generic
+// mode the hook has no counter for the packets that a program drops, so these are added to
+// r.generic.
 func (r *reading) addStack(m *Meter, s stackCounts) {
 	for cause, tally := range s.Causes {
 		l := m.lossOf(cause)

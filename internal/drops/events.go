@@ -22,7 +22,7 @@ type failures struct {
 func (f failures) inDriver() uint64 { return f.aborted + f.tx + f.redirects }
 
 // addEvents adds the losses that the xdp tracepoints report, except those that are also causes of
-// the stack.
+// the stack, and those of AF_XDP sockets. It sets r.failures.
 func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 	r.Missed += events.Missed
 	all := sumOfCPUs(events)
@@ -39,7 +39,7 @@ func (r *reading) addEvents(m *Meter, events meter.EventCounts) {
 			continue
 		}
 		l := Loss{Stage: XDP}
-		l.Device, l.Netns = m.deviceOf(e)
+		l.Device, l.Netns = m.deviceOfEvent(e)
 		switch {
 		case e.MapID != 0:
 			l.Where = fmt.Sprintf("map %d", e.MapID)
@@ -100,6 +100,7 @@ func sumOfCPUs(events meter.EventCounts) map[meter.Case]meter.EventCount {
 // addException adds the packets of an aborted or unknown verdict, or of a failed tx, to r.failures.
 // It returns those that are counted as losses at the hook.
 func (r *reading) addException(verdict xdp.Verdict, n meter.EventCount) (lost uint64) {
+	// Foreign packets are those that another interface's program redirected: the stack has them.
 	lost, generic := minus(n.Drops, n.Foreign), n.Generic
 	if verdict == xdp.Tx && r.hasTxCause {
 		lost, generic = minus(lost, generic), 0 // the stack has the generic ones as a cause
@@ -113,8 +114,8 @@ func (r *reading) addException(verdict xdp.Verdict, n meter.EventCount) (lost ui
 	return lost
 }
 
-// deviceOf returns Loss.Device and Loss.Netns of an event.
-func (m *Meter) deviceOf(e meter.Case) (device string, netns uint32) {
+// deviceOfEvent returns Loss.Device and Loss.Netns of an event.
+func (m *Meter) deviceOfEvent(e meter.Case) (device string, netns uint32) {
 	if m.iface != nil {
 		return "", 0
 	}

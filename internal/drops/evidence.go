@@ -21,7 +21,7 @@ func causeKeyOf(l Loss) causeKey { return causeKey{l.Reason, l.Where, l.Stage ==
 func (r *reading) addEvidence(m *Meter, program string) {
 	rose := m.ipsec.Rose()
 	maps.Copy(rose, r.conntrack)
-	nftApart := false
+	nftApart := false // see culprit.Loss.NFTApart
 	atAllDevices := make(map[causeKey]uint64)
 	for l, tally := range r.Losses {
 		nftApart = nftApart || l.Where == culprit.NFTFunction

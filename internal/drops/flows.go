@@ -93,7 +93,8 @@ func compareLosses(a, b FlowLoss) int {
 
 // enableFlows makes the program count the flows of losses, but not of harmless packets.
 func (s *stackMeter) enableFlows(spec *ebpf.CollectionSpec, buckets int) error {
-	constants, err := lost.Constants(s.reasons, s.symbols, true)
+	const withHook = true // also packets that are freed for the XDP hook are no losses
+	constants, err := lost.Constants(s.reasons, s.symbols, withHook)
 	if err != nil {
 		return err
 	}

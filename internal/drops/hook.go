@@ -19,12 +19,14 @@ type hook struct {
 
 	mu      sync.Mutex     // guards the fields below, except filter
 	traced  *meter.Actions // of the program; nil: no program yet, or it cannot be traced
-	before  Tally          // packets that were dropped before it was traced
-	passed  Tally          // with a filter: packets that had come to the stack by then
 	program string         // the program that runs, or ran last; "" = none yet
 	mode    packet.Mode    // of that program
-	tried   uint32         // id of the program that could not be traced
-	refused error          // why it could not be traced
+	tried   uint32         // id of the program that update last tried to trace; 0 = none
+	refused error          // why that could not be traced; nil = it could
+
+	// When tracing began: packets that had been dropped and, with a filter, that had come to the
+	// stack.
+	droppedBefore, passedBefore Tally
 
 	filter *filter.Program // nil = all packets
 }
@@ -73,13 +75,13 @@ func (h *hook) update(untraced func() (dropped, passed Tally, err error)) (notic
 	}
 	h.setProgram(now)
 	h.tried = now.Program
-	before, passed, err := untraced()
+	dropped, passed, err := untraced()
 	if err != nil {
 		return "", err
 	}
 	a, err := meter.OpenActions(meter.ActionsOptions{Interface: now.Name, Verdict: xdp.Pass, TraceOnly: true, Filter: h.filter})
 	if h.refused = err; err == nil {
-		h.traced, h.before, h.passed = a, before, passed
+		h.traced, h.droppedBefore, h.passedBefore = a, dropped, passed
 	}
 	return "", nil
 }
@@ -92,12 +94,12 @@ func (h *hook) setProgram(now xdp.HookState) {
 	}
 }
 
-// read returns the counts. untraced has the drops as other counters have them, which is the result
+// read returns the counts. dropped has the drops as other counters have them, which is the result
 // for a program that is not traced.
-func (h *hook) read(untraced Tally) (hookReading, error) {
+func (h *hook) read(dropped Tally) (hookReading, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := hookReading{program: h.program, mode: h.mode, dropped: untraced, refused: h.refused}
+	r := hookReading{program: h.program, mode: h.mode, dropped: dropped, refused: h.refused}
 	if h.traced == nil {
 		return r, nil
 	}
@@ -106,9 +108,9 @@ func (h *hook) read(untraced Tally) (hookReading, error) {
 		return r, err
 	}
 	total := counts.Total()
-	r.traced, r.dropped, r.before = &total, h.before, h.passed
+	r.traced, r.dropped, r.before = &total, h.droppedBefore, h.passedBefore
 	r.dropped.Add(total[xdp.Drop])
-	r.before.Add(h.before)
+	r.before.Add(h.droppedBefore)
 	return r, nil
 }
 

@@ -62,7 +62,7 @@ func (l *Lasting) Began() time.Time { return l.began }
 // Capabilities is Meter.Capabilities.
 func (l *Lasting) Capabilities() []int { return l.capabilities }
 
-// Read reads all counters.
+// Read reads all counters, and adds those of former meters.
 func (l *Lasting) Read() (Counts, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +101,8 @@ func (l *Lasting) Follow() (notice string, err error) {
 	return l.options.Interface + " has gone: waiting for an interface of this name", err
 }
 
-// reopen counts on the interface again if it exists.
+// reopen counts on the interface again if it exists. The notice is "" if it does not, or if the
+// reason why it cannot be counted on is the same as before.
 func (l *Lasting) reopen() (notice string, err error) {
 	if _, err := xdp.InterfaceByName(l.options.Interface); err != nil {
 		return "", nil

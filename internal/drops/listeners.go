@@ -19,7 +19,7 @@ import (
 const (
 	acceptQueueFull  = "TCP_LISTEN_OVERFLOW"
 	requestQueueFull = "TCP_REQ_QUEUE_FULL"
-	notAccepted      = "TCP_LISTEN_DROP" // mostly: the queue of requests is full but for its last quarter, which is for known peers
+	notAccepted      = "TCP_LISTEN_DROP" // mostly: the queue has room only for known peers, its last quarter
 )
 
 // maxListeners is how many listeners are counted separately: short-lived processes create ever new
@@ -77,8 +77,8 @@ func (l *listeners) counters() lost.Counters {
 func (l *listeners) read(rose lost.Counters, known uint64) map[Loss]uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	recent := listenerLossesOf(rose, known) // since the last reading, after this loop
-	for loss, n := range l.sums {
+	recent := listenerLossesOf(rose, known)
+	for loss, n := range l.sums { // what remains are the packets since the last reading
 		recent[loss.Reason] = minus(recent[loss.Reason], n)
 	}
 	maps.DeleteFunc(recent, func(_ string, n uint64) bool { return n == 0 })
@@ -113,16 +113,18 @@ func dropsByListener(before, now map[uint64]listener) map[string]uint64 {
 
 // attribute assigns losses, which are by reason, to listeners, whose drops are by listener. If
 // several listeners have dropped packets for several reasons, or drop more at this very moment,
-// their shares are unknown, and a loss has the names of all of them.
+// their shares are unknown, and a loss has the names of all of them, or their number if they are
+// many.
 func attribute(byReason listenerLosses, dropped map[string]uint64) map[Loss]uint64 {
-	total, sum := uint64(0), uint64(0)
+	const maxNames = 3
+	ofListeners, ofReasons := uint64(0), uint64(0)
 	for _, n := range dropped {
-		sum += n
+		ofListeners += n
 	}
 	for _, n := range byReason {
-		total += n
+		ofReasons += n
 	}
-	areSharesKnown := len(byReason) == 1 && sum == total
+	areSharesKnown := len(byReason) == 1 && ofListeners == ofReasons
 	losses := make(map[Loss]uint64)
 	for reason, n := range byReason {
 		l := Loss{Stage: Socket, Reason: reason}
@@ -132,7 +134,7 @@ func attribute(byReason listenerLosses, dropped map[string]uint64) map[Loss]uint
 				losses[l] = n
 			}
 			continue
-		case len(dropped) > 3:
+		case len(dropped) > maxNames:
 			l.Where = fmt.Sprintf("%d listeners", len(dropped))
 		default:
 			l.Where = strings.Join(slices.Sorted(maps.Keys(dropped)), "; ")

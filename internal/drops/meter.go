@@ -37,7 +37,7 @@ type Meter struct {
 	retransmits *retransmits // nil without Options.Retransmits
 	way         *wayMeter    // nil without a filter
 
-	before  *filteredReading // the losses when m.way began to count
+	before  *filteredReading // the losses when way began to count; nil without a filter
 	closers []func() error   // of the sources above, in the order of opening
 }
 
@@ -105,7 +105,7 @@ func (m *Meter) openSources(o Options) (err error) {
 		return err
 	}
 	m.onClose(m.events.Close)
-	o.beforeAttach = m.openCounters
+	o.beforeAttach = m.openCounters // called by openStack, so that all begin at about one time
 	if m.stack, err = openStack(m.iface, o); err != nil {
 		return err
 	}
@@ -179,13 +179,13 @@ type reading struct {
 	Counts
 	filtered   *filteredReading // nil without a filter
 	causes     map[Cause]Tally  // of the stack
-	failures   failures         // at the hook
+	failures   failures         // at the XDP hook
 	card       cardReading      // zero for all interfaces together
 	examples   map[Loss]culprit.Flow
 	listeners  map[Loss]uint64 // packets that TCP's listeners refused, by the kernel's counters
 	conntrack  lost.Counters   // since Open
 	generic    Tally           // packets that the stack freed for the hook in generic mode: dropped and failed ones
-	hasTxCause bool            // the stack reports a failed tx in generic mode as a cause, and not in generic
+	hasTxCause bool            // the stack reports a failed tx in generic mode as a cause: it is not in generic
 }
 
 func newReading(s stackCounts) *reading {
@@ -194,7 +194,7 @@ func newReading(s stackCounts) *reading {
 
 // Read reads all counters.
 func (m *Meter) Read() (Counts, error) {
-	var before lost.Counters
+	var before lost.Counters // the kernel's own, for the witness
 	if m.witness != nil {
 		var err error
 		if before, err = m.witness.read(); err != nil {
@@ -205,6 +205,7 @@ func (m *Meter) Read() (Counts, error) {
 	if err != nil {
 		return Counts{}, err
 	}
+	// Of all interfaces together, only what generic mode drops is known, and not the program.
 	hook, program := hookReading{program: "generic mode", dropped: m.dropped(r)}, ""
 	if m.hook != nil {
 		if hook, err = m.hook.read(hook.dropped); err != nil {
@@ -225,7 +226,7 @@ func (m *Meter) Read() (Counts, error) {
 
 // read reads all sources but the hook, in the order that the subtractions between them need.
 func (m *Meter) read() (r *reading, err error) {
-	refused := m.listeners.counters()
+	listenerCounters := m.listeners.counters()
 	var came wayCounts
 	if m.way != nil {
 		// Read before the losses: otherwise a packet that comes and is lost between the two
@@ -249,7 +250,7 @@ func (m *Meter) read() (r *reading, err error) {
 			return nil, err
 		}
 	}
-	r.addListeners(m, refused)
+	r.addListeners(m, listenerCounters)
 	r.conntrack = m.conntrack.Rose()
 	r.Conntrack = Conntrack{Drop: r.conntrack["conntrack drop"], InsertFailed: r.conntrack["conntrack insert_failed"]}
 	softnet := m.softnet.Rose()
@@ -272,8 +273,9 @@ func (m *Meter) read() (r *reading, err error) {
 	return r, nil
 }
 
-// untraced returns the packets that the XDP program has dropped, as far as they are counted without
-// tracing the program, and those that came to the stack, 0 without a filter.
+// untraced reads all sources but the hook. It returns the packets that the XDP program has dropped,
+// as far as they are counted without tracing the program, and those that came to the stack, 0
+// without a filter.
 func (m *Meter) untraced() (dropped, passed Tally, err error) {
 	r, err := m.read()
 	if err != nil {
@@ -290,7 +292,7 @@ func (m *Meter) dropped(r *reading) Tally {
 	if r.filtered != nil {
 		return r.filtered.atHook
 	}
-	if r.generic.Packets > 0 || m.iface == nil {
+	if isGeneric := r.generic.Packets > 0; isGeneric || m.iface == nil {
 		if r.failures.generic == 0 {
 			return r.generic
 		}

@@ -39,11 +39,15 @@ var holeProgramOf = map[string]string{
 	"*sk_buff, *void, skb_drop_reason, *sock": retransmitProgXdpcapHoleRx,
 }
 
+// longestHole is the time after which a retransmission is no longer attributed to a loss, as in
+// bpf/retransmit.c.
+const longestHole = 2 * time.Minute
+
 // retransmits counts the segments that TCP sends again, by whether they were lost here.
 type retransmits struct {
 	stack *stackMeter // has the names of reasons, functions and devices
 	coll  *ebpf.Collection
-	holes *ebpf.Program
+	holes *ebpf.Program // stores the lost segments: see holeProgramOf
 	links []link.Link
 
 	mu     sync.Mutex // guards unseen, from reading the counters until unseen is updated
@@ -77,7 +81,8 @@ func (r *retransmits) open(iface *xdp.Interface, o Options) error {
 	if err := o.restrict(iface, spec); err != nil {
 		return err
 	}
-	constants, err := lost.Constants(r.stack.reasons, r.stack.symbols, false)
+	const withHook = false // segments that are freed for the XDP hook are losses here
+	constants, err := lost.Constants(r.stack.reasons, r.stack.symbols, withHook)
 	if err != nil {
 		return err
 	}
@@ -119,11 +124,11 @@ func (r *retransmits) read(m *Meter) (*Retransmits, error) {
 	counts := &Retransmits{Lost: make(map[Loss]Tally)}
 	raw := make(map[stackCause]uint64)
 	var key retransmitCause
-	var slots []uint64
+	var perCPU []uint64
 	var locations []uint64
 	all := r.coll.Maps[retransmitMapCauses].Iterate()
-	for all.Next(&key, &slots) {
-		for _, n := range slots {
+	for all.Next(&key, &perCPU) {
+		for _, n := range perCPU {
 			raw[stackCause(key)] += n
 		}
 		locations = append(locations, key.Location)
@@ -145,7 +150,7 @@ func (r *retransmits) read(m *Meter) (*Retransmits, error) {
 		counts.Elsewhere += t.Elsewhere
 		counts.Unknown += t.Unknown
 	}
-	info, err := r.holes.Stats()
+	holes, err := r.holes.Stats()
 	if err != nil {
 		return nil, fmt.Errorf("read how many losses were not seen: %w", err)
 	}
@@ -155,7 +160,7 @@ func (r *retransmits) read(m *Meter) (*Retransmits, error) {
 	}
 	counts.Segments += again.RecursionMisses
 	counts.Unknown += again.RecursionMisses
-	moved := r.unseen.among(counts.Elsewhere, info.RecursionMisses, time.Now())
+	moved := r.unseen.among(counts.Elsewhere, holes.RecursionMisses, time.Now())
 	counts.Elsewhere -= moved
 	counts.Unknown += moved
 	return counts, nil
@@ -178,8 +183,8 @@ func (r *retransmits) addCauses(m *Meter, counts *Retransmits, raw map[stackCaus
 }
 
 // unseenLosses are losses for which the kernel skipped our program, because it already ran on the
-// CPU. As many of the segments that are sent again within two minutes may have been lost here:
-// they are moved from Retransmits.Elsewhere to Unknown.
+// CPU. As many of the segments that are sent again within longestHole may have been lost here: they
+// are moved from Retransmits.Elsewhere to Unknown.
 type unseenLosses struct {
 	elsewhere, missed uint64    // at the last call
 	open              uint64    // losses for which no segment was moved yet
@@ -187,10 +192,11 @@ type unseenLosses struct {
 	moved             uint64    // segments
 }
 
-// among returns how many of the segments in elsewhere are to be moved, in all. missed is the number
-// of unseen losses. Neither the result nor elsewhere minus the result ever falls.
+// among returns how many of the segments in elsewhere are to be moved, in all, and keeps that for
+// the next call. missed is the number of unseen losses. All three are cumulative. Neither the
+// result nor elsewhere minus the result ever falls.
 func (u *unseenLosses) among(elsewhere, missed uint64, now time.Time) uint64 {
-	if now.Sub(u.since) > 2*time.Minute {
+	if now.Sub(u.since) > longestHole {
 		u.open = 0
 	}
 	if missed > u.missed {

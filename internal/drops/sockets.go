@@ -61,7 +61,7 @@ type sockets struct {
 	ifindex uint32 // 0 = all
 
 	mu   sync.Mutex
-	last map[[2]uint32]socketLosses // of each socket, by its cookie
+	last map[[2]uint32]socketLosses // of each socket, by its cookie; nil = not read yet
 	sums map[socketQueue]socketLosses
 }
 
@@ -71,7 +71,7 @@ func openSockets(iface *xdp.Interface) *sockets {
 	if iface != nil {
 		s.ifindex = uint32(iface.Index)
 	}
-	s.update(true)
+	s.update(netlink.SocketDiagXDP())
 	return s
 }
 
@@ -80,16 +80,17 @@ func openSockets(iface *xdp.Interface) *sockets {
 func (s *sockets) read() map[socketQueue]socketLosses {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.update(false)
+	s.update(netlink.SocketDiagXDP())
 	return maps.Clone(s.sums)
 }
 
-// update reads the sockets' statistics. Losses before the first call do not count.
-func (s *sockets) update(first bool) {
-	all, err := netlink.SocketDiagXDP()
+// update adds to s.sums how the sockets' statistics rose. The first statistics without an error add
+// nothing: losses before them do not count.
+func (s *sockets) update(all []*netlink.XDPDiagInfoResp, err error) {
 	if err != nil {
 		return // the kernel lacks the module, or the dump was interrupted: the next one is complete
 	}
+	isFirst := s.last == nil
 	last := make(map[[2]uint32]socketLosses, len(all))
 	for _, d := range all {
 		i := d.XDPInfo
@@ -98,7 +99,7 @@ func (s *sockets) update(first bool) {
 		}
 		now := lossesOf(i.Stats)
 		last[d.XDPDiagMsg.Cookie] = now
-		if !first {
+		if !isFirst {
 			queue := socketQueue{i.Ifindex, i.QueueID}
 			sum := s.sums[queue]
 			sum.add(now.since(s.last[d.XDPDiagMsg.Cookie]))

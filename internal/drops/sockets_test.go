@@ -169,3 +169,20 @@ func TestSocketLosses(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// If the kernel interrupts the first dump of the sockets, losses before the next one do not count.
+func TestSocketsInterrupted(t *testing.T) {
+	t.Parallel()
+	dump := func(full uint64) []*netlink.XDPDiagInfoResp {
+		info := &netlink.XDPInfo{Ifindex: 2, QueueID: 1, Stats: &netlink.XDPDiagStats{RxFull: full}}
+		return []*netlink.XDPDiagInfoResp{{XDPDiagMsg: &netlink.XDPSocket{Cookie: [2]uint32{3, 4}}, XDPInfo: info}}
+	}
+	s := &sockets{sums: make(map[socketQueue]socketLosses)}
+	s.update(nil, netlink.ErrDumpInterrupted)
+	s.update(dump(500), nil)
+	s.update(nil, netlink.ErrDumpInterrupted)
+	s.update(dump(507), nil)
+	if diff := cmp.Diff(uint64(7), s.sums[socketQueue{2, 1}].noRoom); diff != "" {
+		t.Error(diff)
+	}
+}

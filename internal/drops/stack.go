@@ -65,9 +65,9 @@ type stackMeter struct {
 	closeSymbols func() error // nil = they are the caller's
 	flows        meter.FlowTable
 
-	mu     sync.Mutex // guards the fields below, and the table while entries are evicted
-	aging  meter.Aging[stackCause]
-	former map[stackCause]Tally // of evicted entries, without interfaces
+	mu     sync.Mutex              // guards the fields below, and the table while entries are evicted
+	aging  meter.Aging[stackCause] // which causes have been quiet: see evictQuiet
+	former map[stackCause]Tally    // of evicted entries, without interfaces
 	names  deviceNames
 }
 
@@ -238,7 +238,8 @@ func (s *stackMeter) evictQuiet(now time.Time) error {
 	defer s.mu.Unlock()
 	err := meter.EvictQuiet(&s.aging, now, s.coll.Maps[stackMapCauses], ebpf.MustPossibleCPU(),
 		func(c stackCause, perCPU []Tally) (n uint64, mayEvict bool) {
-			return meter.Sum(perCPU).Packets, c.At.Ifindex == 0 || c.At.Ifindex != s.ifindex
+			isCounted := c.At.Ifindex != 0 && c.At.Ifindex == s.ifindex // the one counted interface stays
+			return meter.Sum(perCPU).Packets, !isCounted
 		},
 		func(c stackCause, perCPU []Tally) {
 			if !s.inNamespace {
@@ -258,7 +259,7 @@ func (s *stackMeter) evictQuiet(now time.Time) error {
 	return nil
 }
 
-// cameElsewhere is CAME_ELSEWHERE in bpf/drops.c.
+// cameElsewhere is CAME_ELSEWHERE in bpf/drops.c: a bit of stackCause.Kind.
 const cameElsewhere = 1 << 31
 
 // cause converts the key of a counter. functions are the names of functions by address.

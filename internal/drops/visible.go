@@ -18,12 +18,14 @@ func Visible(r *support.Report) support.Checks {
 	if r.Interface != nil {
 		queues = lost.ReadQueues(r.Interface.Index)
 	}
+	stack, egress := visibleStack()
 	checks := support.Checks{
 		visibleCard(r.Interface, queues),
 		visibleHook(r.Interface, r.Tracing()),
-		{}, visibleSockets(), {},
+		stack,
+		visibleSockets(),
+		egress,
 	}
-	checks[2], checks[4] = visibleStack()
 	// A Meter cannot be opened without the xdp tracepoints, so without them no stage is visible.
 	tracepoints := r.Features.Get(support.FeatureMonitor)
 	for i, key := range []string{"card", "xdp", "stack", "af_xdp", "egress"} {
@@ -100,7 +102,7 @@ func seenBy(names lost.Reasons, hidden bool) (stack, egress support.Check) {
 	}
 	egress = support.Check{Answer: support.No, Reason: "counted with the stack's: the kernel tells queues apart since 5.18"}
 	for _, name := range names {
-		if stageOf(name, 0) == Egress {
+		if stageOf(name, unknownKind) == Egress {
 			return stack, stack
 		}
 	}

@@ -124,7 +124,8 @@ func (r *reading) addUnseen(l Loss, tally Tally) {
 	addTo(to, l, tally)
 }
 
-// addWay sets r.Way. It also adds the aborted packets of a traced program to the losses.
+// addWay sets r.Way. It also subtracts m.before from r.filtered, and adds the aborted packets of a
+// traced program to the losses.
 func (r *reading) addWay(m *Meter, h hookReading) {
 	r.filtered.subtract(m.before)
 	atXDP := make(map[Loss]Tally)
@@ -132,7 +133,7 @@ func (r *reading) addWay(m *Meter, h hookReading) {
 	socket := Stop{Stage: Socket, Came: &r.filtered.came.Socket, Losses: make(map[Loss]Tally)}
 	for l, tally := range r.filtered.received {
 		switch {
-		case l.Stage == XDP || l.Reason == "CPU_BACKLOG":
+		case l.Stage == XDP || l.Reason == "CPU_BACKLOG": // before tc ingress, where Stack begins
 			atXDP[l] = tally
 		case isAtSocket(l):
 			socket.Losses[l] = tally
@@ -161,7 +162,10 @@ func (r *reading) addWay(m *Meter, h hookReading) {
 	r.Way = w
 }
 
-// xdpStop returns the stop of the XDP program. lost has the packets that were lost right after it.
+// xdpStop returns the stop of the XDP program, and adds to w.Notes what is not counted there. lost
+// has the packets that were lost right after the program; it gets those that the program dropped,
+// and becomes Losses of the stop. Those of a traced program with no known verdict, or aborted, are
+// added to r.Losses, too.
 func (r *reading) xdpStop(m *Meter, h hookReading, lost map[Loss]Tally, w *Way) Stop {
 	s := Stop{Stage: XDP, Losses: lost}
 	dropped := h.dropped

@@ -102,7 +102,8 @@ func (m *wayMeter) Read() (wayCounts, error) {
 // Check returns why packets are not counted any more at the stack; nil = they are.
 func (m *wayMeter) Check() error { return m.stack.Check() }
 
-// Close detaches the programs.
+// Close detaches the programs. It also works after open has failed: Close accepts nil attachments
+// and maps.
 func (m *wayMeter) Close() error {
 	return errors.Join(m.stack.Close(), m.socket.Close(), m.came.Close())
 }

@@ -11,7 +11,7 @@ import (
 // was opened.
 type witness struct {
 	files []lost.CounterFile
-	stack *stackMeter // of all interfaces; nil: Meter.stack is
+	stack *stackMeter // counts at all interfaces; nil = Meter.stack does
 
 	before, after lost.Counters // shortly before and after the Meter began to count
 }
@@ -28,7 +28,8 @@ func openWitness() (w *witness, err error) {
 	return w, nil
 }
 
-// begin reads the counters again when the Meter counts all losses.
+// begin reads the counters again when the Meter counts all losses. If the Meter counts only some of
+// the machine's, begin first opens a further stackMeter for all.
 func (w *witness) begin(m *Meter) (err error) {
 	if len(m.stack.reasons) == 0 {
 		return errors.New("this kernel gives no reasons for losses, so they cannot be compared with its counters: it takes Linux 5.17")

@@ -17,9 +17,9 @@ type At int
 
 // The values of an At, which package capture documents.
 const (
-	AtXDP At = iota
-	AtIngress
-	AtAuto
+	AtXDP     At = iota
+	AtIngress    // at tc ingress
+	AtAuto       // at XDP or at tc ingress, by the interface: see capturesAtTC
 )
 
 var atNames = [...]string{"xdp", "tc", "auto"}
@@ -60,7 +60,8 @@ func (o *Options) Choose(points []Point) (hooks []Hook, err error) {
 	return hooks, nil
 }
 
-// ChooseAt chooses the hooks at one point: those for received packets come first.
+// ChooseAt chooses the hooks at one point: those for received packets come first. It opens the
+// programs that they will trace. With StackDrops it may set o.Verdicts.
 func (o *Options) ChooseAt(p Point) (hooks []Hook, err error) {
 	if o.StackDrops {
 		return newDropHooks(p, o)
@@ -96,7 +97,8 @@ func (o *Options) receivingHooks(p Point) ([]Hook, error) {
 	return []Hook{newXDPHook(p, o, q)}, nil
 }
 
-// capturesAtTC reports whether packets are captured at tc ingress at a point.
+// capturesAtTC reports whether received packets are captured at tc ingress at a point. If that is
+// because the program there cannot be traced, it gives a notice.
 func (o *Options) capturesAtTC(p Point) bool {
 	switch {
 	case p.Yielded:

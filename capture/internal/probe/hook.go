@@ -112,6 +112,7 @@ func (h *interfaceHook) addProgram(p *ebpf.Program) (err error) {
 
 func (h *interfaceHook) Check() error { return h.attached.Check() }
 
+// Detach does nothing if the hook is not attached: a nil Attachment may be closed.
 func (h *interfaceHook) Detach() error { return h.attached.Close() }
 
 func (h *interfaceHook) Close() error { return closePrograms(h.Programs...) }

@@ -24,7 +24,7 @@ type DropHook struct {
 	interfaceHook
 	reasons []lost.Reason // the chosen ones; nil = all
 	types   *btf.Cache    // the kernel's; nil once the program is loaded, because they are large
-	Words   *lost.Words
+	Words   *lost.Words   // the names of reasons and of kernel functions
 	notice  func(error)
 }
 
@@ -33,16 +33,18 @@ const maxReasons = int(kernel.SamplerLostLimitMAX_REASONS)
 
 // newDropHooks returns the hook at an interface for packets that the stack throws away. If an XDP
 // program runs there and can be traced, it also returns a hook for the packets that this program
-// drops, and one for packets that the kernel fails to redirect. A program that is attached later is
-// not traced, and no program is traced if Options.Reasons is set, because packets lost at XDP have
-// none of these reasons.
+// drops, and one for packets that the kernel fails to redirect; it then sets o.Verdicts, for the
+// program at the exit. A program that is attached later is not traced, and no program is traced if
+// Options.Reasons is set, because packets lost at XDP have none of these reasons.
 func newDropHooks(p Point, o *Options) (hooks []Hook, err error) {
 	h, err := newDropHook(p, o)
 	hooks = []Hook{h}
-	if err != nil || len(p.Interface.Programs) == 0 && o.ReasonMap == "" || len(o.Reasons) > 0 {
+	runsNone := len(p.Interface.Programs) == 0
+	onlyStack := len(o.Reasons) > 0 || runsNone && o.ReasonMap == ""
+	if err != nil || onlyStack {
 		return hooks, err
 	}
-	if len(p.Interface.Programs) == 0 {
+	if runsNone {
 		return hooks, message.Errorf(xdp.ErrNoReason, "%s runs no XDP program, and only a program gives reasons", p.Interface.Name)
 	}
 	program, err := xdp.OneProgram(p.Interface, "")
@@ -107,11 +109,11 @@ var dropPrograms = map[string]string{
 
 func (h *DropHook) Load(k *Sampler, slot, number uint32) (err error) {
 	defer func() { h.types = nil }()
-	kernel, err := h.types.Kernel()
+	types, err := h.types.Kernel()
 	if err != nil {
 		return err
 	}
-	args, err := support.TracepointArguments(kernel, "kfree_skb")
+	args, err := support.TracepointArguments(types, "kfree_skb")
 	if err != nil {
 		return fmt.Errorf("find the tracepoint skb:kfree_skb in the kernel's BTF: %w", err)
 	}
@@ -123,7 +125,9 @@ func (h *DropHook) Load(k *Sampler, slot, number uint32) (err error) {
 	if err != nil {
 		return err
 	}
-	all, err := lost.Constants(h.Words.Reasons, h.Words.Symbols, true) // which packets are losses
+	// The causes that are no losses, with those of packets that are freed for the XDP hook.
+	const withHook = true
+	all, err := lost.Constants(h.Words.Reasons, h.Words.Symbols, withHook)
 	if err != nil {
 		return err
 	}

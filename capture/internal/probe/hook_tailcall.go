@@ -14,9 +14,9 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// A tailCallHook has a program for each slot of a pinned hook map. An XDP program calls the slot of
-// the verdict that it is about to return. Together the programs are one source, and each writes its
-// verdict into its records.
+// A tailCallHook has a program for each slot of a pinned hook map, which has a slot for each
+// verdict. An XDP program calls the slot of the verdict that it is about to return. Together the
+// programs are one source, and each writes its verdict into its records.
 type tailCallHook struct {
 	filter   attach.Filter
 	source   packet.Source
@@ -26,7 +26,7 @@ type tailCallHook struct {
 	slots    []*xdp.Slot
 
 	sampler      *Sampler // loads programs of another kind if the map rejects the first ones
-	slot, number uint32   // of Load
+	slot, number uint32   // of Load: indexes into the programs' arrays, not into the hook map
 	kind         slotKind // of the programs
 }
 
@@ -44,8 +44,8 @@ func (k slotKind) flags() uint32 {
 	return 0
 }
 
-// slotKinds are the kinds that a map may accept. The kernel does not report which one it accepts,
-// so fillFirst tries them.
+// slotKinds are the kinds that a map may accept, each with and without frags. The kernel does not
+// report which one it accepts, so fillFirst tries them.
 var slotKinds = []slotKind{
 	{ebpf.AttachXDP, true}, {ebpf.AttachXDP, false},
 	{ebpf.AttachNone, true}, {ebpf.AttachNone, false},

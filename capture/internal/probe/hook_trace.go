@@ -32,14 +32,16 @@ type TraceHook struct {
 	entry, exit *packet.Source
 	waits       bool // entries wait for their exits: see Options.AwaitsExits
 
-	number   uint32     // of Load
+	number   uint32     // the hook's own, of Load
 	replaces *uint32    // the number of the hook that this one replaces: see Exchange; nil = none
 	next     *TraceHook // of Prepare; nil = none
 }
 
-// newTraceHooks finds the programs to trace on an interface.
+// newTraceHooks opens the programs to trace on an interface. After an error the caller closes the
+// hooks all the same.
 func newTraceHooks(p Point, o *Options) (hooks []Hook, err error) {
-	if o.Sink || o.Mode != packet.Auto && !p.Yielded {
+	hasMode := o.Mode != packet.Auto && !p.Yielded // before it yielded, an interface had the mode
+	if o.Sink || hasMode {
 		return nil, message.Errorf(ErrTraced, "%s is captured by tracing its program: a sink or "+
 			"an XDP mode is not possible", p.Interface.Name)
 	}
@@ -148,7 +150,7 @@ func (h *TraceHook) loadings(k *Sampler, slot uint32) (atEntry, atExit Loading, 
 		Own: Constants{kernel.SamplerVarSendingTx: h.runsAtInterface()},
 	}
 	if h.exit != nil && h.entry != nil {
-		atExit.Slot++
+		atExit.Slot++ // the first slot is that of the entry
 	}
 	// Companions run at both, even if only one of them is recorded.
 	if atEntry.companions, err = k.companions(h.newSource(h.ifi, packet.Entry)); err != nil {
@@ -190,8 +192,9 @@ func (h *TraceHook) exitSource() *packet.Source {
 	return h.exit
 }
 
-// loadTracer loads a tracer. Its source is nil if its packets are not recorded.
-func (h *TraceHook) loadTracer(k *Sampler, l Loading, of *packet.Source) (*ebpf.Program, error) {
+// loadTracer loads a tracer, and notes it in its source, which is nil if its packets are not
+// recorded.
+func (h *TraceHook) loadTracer(k *Sampler, l Loading, src *packet.Source) (*ebpf.Program, error) {
 	own := Constants{
 		kernel.SamplerVarRecordingEntry: h.entry != nil,
 		kernel.SamplerVarRecordingExit:  h.exit != nil,
@@ -210,8 +213,8 @@ func (h *TraceHook) loadTracer(k *Sampler, l Loading, of *packet.Source) (*ebpf.
 	if err != nil {
 		return nil, support.ExplainTracer(err, h.target.Program)
 	}
-	if of != nil {
-		of.Sampler, err = identify(p)
+	if src != nil {
+		src.Sampler, err = identify(p)
 	}
 	return p, err
 }
@@ -243,4 +246,5 @@ func (h *TraceHook) Attach() (err error) {
 // id may run elsewhere, such as in a devmap.
 func (h *TraceHook) runsAtInterface() bool { return h.target.At != (xdp.Program{}) }
 
+// Close also closes the traced program. If Load has closed it already, that does nothing.
 func (h *TraceHook) Close() error { return closePrograms(h.fentry, h.fexit, h.target.Prog) }

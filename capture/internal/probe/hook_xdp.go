@@ -69,6 +69,8 @@ func (h *XDPHook) Prepare(k *Sampler, _ *Options, p Point, slot, number uint32) 
 	return err
 }
 
+// load loads the program. If one that requests metadata from the card cannot be loaded, it gives a
+// notice and loads one without, unless the packets need the card's stamps. h.request is then empty.
 func (h *XDPHook) load(k *Sampler, l Loading) (p *ebpf.Program, err error) {
 	l.Name, l.Own = kernel.SamplerProgXdpcapXdp, Constants{kernel.SamplerVarVerdict: uint32(h.verdict)}
 	if !h.request.isNone() {

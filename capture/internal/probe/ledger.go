@@ -12,7 +12,7 @@ import (
 type ProgramCounts struct {
 	packet.Account
 	Sent   uint64 // records that found room in a ring
-	Joined uint64 // packets in GRO or GSO super-packets, less one for each of these
+	Joined uint64 // packets in GRO or GSO super-packets, less one for each super-packet
 
 	AwaitsExit bool // packets wait for their exits: see Settle
 
@@ -33,7 +33,8 @@ func (p *ProgramCounts) Settle() {
 }
 
 // AddUnread counts as lost the records of a source that the reader has not found. The source has
-// ended, and counts are those of the reader after it has read everything.
+// ended, and counts are those of the reader after it has read everything. A second call, for a
+// later source of the index, adds only the further ones.
 func (p *ProgramCounts) AddUnread(counts packet.Account) {
 	read := counts.Captured + counts.NotSampled + counts.Invalid
 	unread := max(p.Sent-min(p.Sent, read), p.unread)
@@ -99,7 +100,7 @@ func (l *Ledger) Take(source, bytes int) bool {
 // account returns the counts of a source for the caller to change.
 func (l *Ledger) account(source int) *packet.Account {
 	if source != l.last {
-		l.change(source)
+		l.noteChange(source)
 	}
 	return &l.counts[source]
 }
@@ -107,8 +108,8 @@ func (l *Ledger) account(source int) *packet.Account {
 // maxChanged is how many changes are noted; beyond it all counts are published.
 const maxChanged = 1024
 
-// change notes that the counts of a source will change.
-func (l *Ledger) change(source int) {
+// noteChange notes that the counts of a source will change, so that Publish copies them.
+func (l *Ledger) noteChange(source int) {
 	if l.last = source; len(l.changed) < maxChanged {
 		l.changed = append(l.changed, source)
 	}
@@ -127,7 +128,7 @@ func (l *Ledger) Reject(source int) {
 	if source >= len(l.counts) {
 		source = 0
 	}
-	l.counts.At(source)
+	l.counts.At(source) // adds the account of source 0 if there is no source yet
 	l.account(source).Invalid++
 }
 
@@ -175,8 +176,8 @@ func (l *Ledger) Close(programs []ProgramCounts) {
 		programs[i].Settle()
 	}
 	l.final = l.join(programs)
-	missing := make([]uint64, len(programs)) // records that are neither taken nor invalid
-	stray := uint64(0)                       // invalid records that the sources which they name did not send
+	missing := make([]uint64, len(programs)) // records of each source that are neither taken nor invalid
+	stray := uint64(0)                       // invalid records beyond those that their named source lacks
 	for i, p := range programs {
 		a, c := &l.final[i], l.published.Of(i)
 		a.Lost -= p.unread // they are among the missing ones

@@ -63,7 +63,7 @@ func (k *Sampler) Load(l Loading) (*ebpf.Program, error) {
 	if l.Adjust != nil {
 		l.Adjust(program)
 	}
-	if err := xdp.Alone(program); err != nil {
+	if err := xdp.Alone(program); err != nil { // so that nothing interrupts it on its CPU
 		return nil, err
 	}
 	spec.Programs = map[string]*ebpf.ProgramSpec{l.Name: program}
@@ -135,7 +135,7 @@ func (k *Sampler) constants() Constants {
 }
 
 // keepBelow returns the upper bound that holds for a random 32-bit number with a probability of
-// 1/n.
+// 1/n. n is at least 1.
 func keepBelow(n uint32) uint32 { return uint32(math.MaxUint32 / uint64(n)) }
 
 // verdictList returns the verdicts, at most MaxVerdicts, as the program expects them.

@@ -54,8 +54,8 @@ func (r *Roster) Retire(i int, passed int64, counts packet.Account) (retired boo
 	return true, nil
 }
 
-// Gone returns the indexes of the sources that have gone and whose accounts are final; with isOver,
-// at the end of the session, also of those whose accounts are not final.
+// Gone returns the indexes of the sources whose programs have ended and whose accounts are final;
+// with isOver, at the end of the session, also of those without a final account.
 func (r *Roster) Gone(isOver bool) (sources []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

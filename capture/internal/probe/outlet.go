@@ -12,16 +12,18 @@ import (
 // weeks, and adding a name copies the cache.
 const maxOutlets = 1024
 
-// outlets is a cache of outlets' names. A name is looked up for the first packet to the outlet, and
-// again after the cache was emptied.
+// outlets is a cache of the names of packet.Outlets: the interfaces through which XDP programs send
+// packets. A name is looked up for the first packet to the outlet, and again after the cache was
+// emptied.
 type outlets struct {
-	interfaces *xdp.Names // nil if no source has outlets
+	interfaces *xdp.Names // nil = no names are looked up: no source has outlets, or after the end
 	// The map is never changed, only replaced, because the outputs read it concurrently.
 	cached atomic.Pointer[map[packet.Outlet]string]
 	last   packet.Outlet // of the last call of learn
 }
 
-// learn adds the name of an outlet to the cache. It belongs to the reader's goroutine.
+// learn adds the name of an outlet to the cache, if it is not there. It belongs to the reader's
+// goroutine.
 func (o *outlets) learn(to packet.Outlet) {
 	if to == o.last || o.interfaces == nil {
 		return

@@ -28,9 +28,9 @@ type Reader struct {
 	Ledger        *Ledger
 	Immediate     bool        // packets are handed over one by one, not in groups
 	SnapLen       int         // bytes
-	Weighted      bool        // the sampling rate alone gives the packets' weights
-	FinishesAll   bool        // finishMore is needed for all packets: see Finish
-	Words         *lost.Words // names of reasons and functions; nil = no source has lost packets
+	Weighted      bool        // a record's weight is right: the sampling rate alone gives it
+	FinishesAll   bool        // all packets have more facts to convert than their time: see Finish
+	Words         *lost.Words // why and where the kernel drops, in words; nil = no source has lost packets
 
 	Rest Rest // how long the goroutine has slept
 	Laps Laps // how the goroutine divides its time
@@ -51,9 +51,9 @@ type Reader struct {
 	// and Passed the same in CLOCK_MONOTONIC. Any goroutine may read them.
 	Settled, Passed atomic.Int64
 
-	outlets   outlets
-	refreshed int64 // when the rings were last refreshed, in CLOCK_MONOTONIC ns
-	complete  bool  // the merge has all records that the programs sent before they were detached
+	outlets   outlets // the names of the interfaces to which programs send packets
+	refreshed int64   // when the rings were last refreshed, in CLOCK_MONOTONIC ns
+	complete  bool    // the merge has all records that the programs sent before they were detached
 }
 
 // Read waits for packets, puts the available ones into the slice, as many as fit, and returns how
@@ -71,15 +71,15 @@ func (r *Reader) Read(packets []packet.Packet) (int, error) {
 }
 
 // Take fills the slice with the oldest packets, and returns how many there are. Records that come
-// after the ledger's limit are counted and skipped.
+// after the ledger's limit are counted and skipped. At the limit it stops the session.
 func (r *Reader) Take(packets []packet.Packet) (n int) {
 	found := packets[:r.Rings.Next(packets)]
 	ledger := r.Ledger
 	for i := range found {
 		p := &found[i]
-		slot := p.Source
+		slot := p.Source // in a record; the packet gets the source's index below
 		source, ok := r.SourceOf(int(slot))
-		if !ok || p.Data == nil {
+		if isInvalid := p.Data == nil; isInvalid || !ok {
 			ledger.Reject(source)
 			continue
 		}
@@ -107,7 +107,7 @@ func (r *Reader) CountTaken(n int) {
 }
 
 // SourceOf returns the index of the source that has a slot, which is in each record. ok is false if
-// no source has it.
+// no source has it. For the first record of a new source it prepares the reader for that.
 func (r *Reader) SourceOf(slot int) (source int, ok bool) {
 	if r.SourcesChange {
 		return r.tenantOf(slot)
@@ -139,12 +139,14 @@ func (r *Reader) addSources() {
 // metadata, weights are unknown, or sources come and go.
 func (r *Reader) Finish(f *packet.Facts, slot uint16, source int) {
 	f.Time = r.Clock.Stamp(uint64(f.Time))
-	if f.Dropped|uint64(f.To)|uint64(f.Location) != 0 || r.FinishesAll || r.Clock.SetBack != 0 {
+	hasRareFacts := f.Dropped|uint64(f.To)|uint64(f.Location) != 0
+	if hasRareFacts || r.FinishesAll || r.Clock.SetBack != 0 {
 		r.finishMore(f, slot, source)
 	}
 }
 
-// finishMore converts the other facts.
+// finishMore converts the other facts. It looks up the names of an outlet and of a function that
+// are new, so that the outputs find them later.
 func (r *Reader) finishMore(f *packet.Facts, slot uint16, source int) {
 	if r.Clock.SetBack != 0 {
 		f.ClockSetBack, r.Clock.SetBack = r.Clock.SetBack, 0
@@ -177,7 +179,7 @@ func (r *Reader) AwaitPackets() error {
 	r.Ledger.Publish()
 	r.Rings.Release()
 	r.publishHorizon()
-	atRecord := r.Immediate
+	atRecord := r.Immediate // the first packet ends the wait
 	for waited := r.Immediate; !r.complete; {
 		if r.Idle != nil {
 			r.Laps.Lap(Reading)
@@ -209,7 +211,7 @@ func (r *Reader) AwaitPackets() error {
 		if waited && r.Rings.IsEmpty() {
 			atRecord = true
 		}
-		filled := r.Rings.Arm(atRecord)
+		filled := r.Rings.Arm(atRecord) // a ring is at its watermark already
 		ready := r.Rings.IsReady()
 		if !ready {
 			r.publishHorizon()

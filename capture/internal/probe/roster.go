@@ -27,24 +27,26 @@ const keptGone = 256
 // A Roster lists the sources of a session by their indexes. The programs identify a source by its
 // slot, an index into their arrays. If no source comes or goes, both numbers are the same.
 // Otherwise the arrays have a fixed size: the slot of a source that has gone is free for another
-// source once all its records were read, and its index later, once the outputs have forgotten it.
-// Any goroutine may call the methods.
+// source once all its records were read, and its index later, once the outputs have forgotten it:
+// see member. The slots of one hook are consecutive: the hook's number times perHook, and the next
+// ones. A source's Came then numbers the sources in the order in which they came, from 1. Any
+// goroutine may call the methods.
 type Roster struct {
 	Programs Programs // set by New of a Sampler
 
 	perHook int             // slots of each hook; 0 = no source comes or goes
-	tenants []atomic.Uint64 // by slot: its source, as Came << 32 | Place; 0 = none
-	come    atomic.Int64    // how many sources have come
+	tenants []atomic.Uint64 // by slot: its source, as Came << 32 | index; 0 = none
+	come    atomic.Int64    // how many sources have come: the Came of the last one
 	leaving atomic.Int64    // how many sources have final accounts and are not forgotten
 
 	adding sync.Mutex // held while hooks are attached, until their sources are listed
 
 	mu    sync.Mutex
 	taken []bool // by number of a hook: it is in use
-	hooks int    // how many there are, if perHook is 0
+	hooks int    // how many hooks there are, if perHook is 0
 	used  int    // slots below this number have had a source
 
-	lost map[int][]uint64 // by slot: packets that its former programs had lost on each CPU
+	lost map[int][]uint64 // by slot: packets that its programs so far had lost on each CPU
 
 	podOf func(index int) packet.Pod // nil = no interface has a pod
 	all   []member                   // by index
@@ -237,7 +239,8 @@ func (r *Roster) countsOf(hooks []Hook, numbers []int) (counts []ProgramCounts, 
 	return counts, nil
 }
 
-// listAll lists the sources of hooks. before has the counts of their slots before they came.
+// listAll lists the sources of hooks, whose programs run, and returns their indexes. before has the
+// counts of their slots before they came.
 func (r *Roster) listAll(hooks []Hook, numbers []int, c Origin, before []ProgramCounts) (sources []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -252,14 +255,16 @@ func (r *Roster) listAll(hooks []Hook, numbers []int, c Origin, before []Program
 	return sources
 }
 
-// list gives a source its index, and makes it the tenant of its slot. The caller holds mu.
+// list gives a source its index, a new one or a vacant one, and makes it the tenant of its slot.
+// The caller holds mu.
 func (r *Roster) list(m *member) {
 	m.Came = int(r.come.Load()) + 1
-	if m.Place = len(r.all); len(r.vacant) > keptGone || len(r.all) == maxSources {
-		m.Place, r.vacant = r.vacant[0], r.vacant[1:]
+	if isFull := len(r.all) == maxSources; isFull || len(r.vacant) > keptGone {
+		m.Place, r.vacant = r.vacant[0], r.vacant[1:] // Reserve ensures that there is one
 		m.earlier = *r.all[m.Place].final
 		r.all[m.Place] = *m
 	} else {
+		m.Place = len(r.all)
 		r.all = append(r.all, *m)
 	}
 	r.used = max(r.used, m.slot+1)

@@ -24,12 +24,12 @@ type Sampler struct {
 	spec       *ebpf.CollectionSpec
 	Maps       map[string]*ebpf.Map // by their names in bpf/sampler.c
 	barrier    barrier
-	flowSeed   uint64 // random for each session, the same for all its interfaces
-	hasTracers bool   // a program is traced: see DrainTracers
-	Stamping   kernel.SamplerStamping
-	Arrival    uint32    // how many interfaces have come: see packet.Source
-	Stamps     string    // the accuracy of HostLowprecStamp's stamps, in words; "" = another Stamp
-	polls      link.Link // the program that detects the end of a NAPI poll; nil = none
+	flowSeed   uint64                 // random for each session, the same for all its interfaces
+	hasTracers bool                   // a program is traced: see DrainTracers
+	Stamping   kernel.SamplerStamping // how seldom the programs read the clock
+	Arrival    uint32                 // the last one given: see packet.Source
+	Stamps     string                 // the accuracy of HostLowprecStamp's stamps, in words; "" = another Stamp
+	polls      link.Link              // the program that detects the end of a NAPI poll; nil = none
 }
 
 // samplerSpec returns the programs and maps of the compiled bpf/sampler.c. A process decodes them
@@ -66,7 +66,8 @@ func New(o *Options, roster *Roster, rings *ring.Set) (*Sampler, error) {
 	}
 	o.fitImages(spec.Maps[kernel.SamplerMapImages])
 	// An interface that comes later may run a program, which is then traced.
-	fragments := o.SourcesChange && o.Direction != packet.Out || roster.Has((*packet.Source).InFragments)
+	mayTraceLater := o.SourcesChange && o.Direction != packet.Out
+	fragments := mayTraceLater || roster.Has((*packet.Source).InFragments)
 	if err := rings.Prepare(spec, fragments); err != nil {
 		return nil, errors.Join(err, rings.Close())
 	}

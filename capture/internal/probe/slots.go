@@ -41,8 +41,8 @@ func (r *Roster) Slots(number int) (slots []int) {
 	return slots
 }
 
-// RecordLost records how many packets the programs that had a slot have lost on each CPU. All of
-// them have ended.
+// RecordLost records how many packets the programs that had a slot so far have lost on each CPU.
+// All of them have ended.
 func (r *Roster) RecordLost(slot int, byCPU []uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,7 +50,7 @@ func (r *Roster) RecordLost(slot int, byCPU []uint64) {
 }
 
 // LostBefore calls do for each source that has come after the first `come` ones: with its slot, and
-// how many packets the programs that had the slot before have lost on each CPU.
+// with what RecordLost has recorded for the slot.
 func (r *Roster) LostBefore(come int, do func(slot int, byCPU []uint64)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +88,7 @@ func (r *Roster) Reserve(hooks []Hook) (numbers []int, err error) {
 	return numbers, nil
 }
 
-// Free gives back numbers of hooks that were not added.
+// Free gives back numbers of hooks that were not added, or whose sources all have final accounts.
 func (r *Roster) Free(numbers []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -71,7 +71,8 @@ func StampTypes(name string) ([]Stamp, error) {
 }
 
 // CardStamps converts the card's raw stamps of a source to packet stamps. nil is for a source whose
-// packets have the host's stamps.
+// packets have the host's stamps: begin, end and Close then do nothing, and the other methods must
+// not be called.
 type CardStamps struct {
 	Kind     Stamp
 	notice   func(error)
@@ -80,7 +81,7 @@ type CardStamps struct {
 	stamping *xdp.Stamping      // nil if the card stamped all packets already, or cannot do so
 }
 
-// open opens the clock.
+// open opens the card's clock, if the stamps are compared with that of the system.
 func (c *CardStamps) open(ifi *xdp.Interface) (err error) {
 	if c.Kind != AdapterStamp {
 		return nil
@@ -169,18 +170,23 @@ func MeasureClocks(cards []Card, notice func(error)) {
 }
 
 // ChooseStamping chooses how seldom the programs read the clock if packets need no exact host's
-// time. It is called before the programs are loaded.
+// time. For stamps that are shared by the packets of a NAPI poll it also attaches the program that
+// marks the end of a poll. It is called before the other programs are loaded.
 func (k *Sampler) ChooseStamping() error {
-	switch {
-	case k.Options.Stamp == HostLowprecStamp:
-		return k.chooseLowprec()
-	case k.Options.Stamp.IsCards() && k.Rings.ShowsPolls() && k.attachEndPoll() == nil:
-		k.Stamping = kernel.SamplerStampingEVERY_UNSTAMPED
+	if k.Options.Stamp == HostLowprecStamp {
+		return k.useLowprec()
+	}
+	if k.Options.Stamp.IsCards() && k.Rings.ShowsPolls() {
+		if err := k.attachEndPoll(); err == nil { // otherwise the clock is read for each packet
+			k.Stamping = kernel.SamplerStampingEVERY_UNSTAMPED
+		}
 	}
 	return nil
 }
 
-func (k *Sampler) chooseLowprec() error {
+// useLowprec sets the stamps of HostLowprecStamp: one for each poll or, where the rings or the
+// kernel do not tell polls apart, those of the last tick of the kernel's clock.
+func (k *Sampler) useLowprec() error {
 	tick, err := machine.ClockTick()
 	if err != nil {
 		return err

@@ -64,8 +64,8 @@ func (o *Options) targets(ifi xdp.Interface) (all []traceTarget, err error) {
 type finder struct {
 	ifi     xdp.Interface
 	running []xdp.Program // at XDP
-	atTC    []tc.Running
-	listed  bool // list was called
+	atTC    []tc.Running  // set by listTC
+	listed  bool          // listTC was called
 }
 
 func newFinder(ifi xdp.Interface) (f *finder, err error) {
@@ -74,8 +74,8 @@ func newFinder(ifi xdp.Interface) (f *finder, err error) {
 	return f, err
 }
 
-// list reads which programs run at tc.
-func (f *finder) list() (err error) {
+// listTC reads, once, which programs run at tc.
+func (f *finder) listTC() (err error) {
 	if !f.listed {
 		f.atTC, err = tc.Programs(f.ifi)
 		f.listed = true
@@ -83,16 +83,17 @@ func (f *finder) list() (err error) {
 	return err
 }
 
-// find opens the program at tc, or reached by tail calls, that a selector names; nil if the
-// selector is for XDP programs.
+// find opens the program at tc, or reached by tail calls, that a selector names by its name or id;
+// nil if the selector is for XDP programs.
 func (f *finder) find(selector string) (*traceTarget, error) {
 	name, function := xdp.SplitSelector(selector)
-	number, notID := strconv.ParseUint(name, 10, 32)
-	isNamed := func(p xdp.Program) bool { return p.Name == name || notID == nil && p.ID == uint32(number) }
+	id, err := strconv.ParseUint(name, 10, 32)
+	isID := err == nil
+	isNamed := func(p xdp.Program) bool { return p.Name == name || isID && p.ID == uint32(id) }
 	if name == "all" || slices.ContainsFunc(f.running, isNamed) {
 		return nil, nil
 	}
-	if err := f.list(); err != nil {
+	if err := f.listTC(); err != nil {
 		return nil, err
 	}
 	var matches []xdp.Program
@@ -111,9 +112,9 @@ func (f *finder) find(selector string) (*traceTarget, error) {
 		return found, err
 	}
 	switch {
-	case notID == nil && isOfTC(uint32(number)):
-		return f.openAtTC(uint32(number), function)
-	case notID == nil || len(f.atTC) == 0:
+	case isID && isOfTC(uint32(id)): // it runs elsewhere
+		return f.openAtTC(uint32(id), function)
+	case isID || len(f.atTC) == 0:
 		return nil, nil
 	}
 	at := "at XDP it runs no program"
@@ -123,8 +124,9 @@ func (f *finder) find(selector string) (*traceTarget, error) {
 	return nil, message.Errorf(xdp.ErrOtherProgram, "program %s: %s does not run it; %s, at tc %s", name, f.ifi.Name, at, xdp.ListPrograms(f.programsAtTC()))
 }
 
-// findCalled finds a function of a program that is reached by tail calls. The program itself cannot
-// be traced: a tail call jumps past the beginning of a program, where the kernel calls tracers.
+// findCalled opens a function of a program that is reached by tail calls; nil if no such program is
+// named. The program itself cannot be traced: a tail call jumps past the beginning of a program,
+// where the kernel calls tracers.
 func (f *finder) findCalled(isNamed func(xdp.Program) bool, function string) (*traceTarget, error) {
 	called, err := xdp.FindTailCalled(slices.Concat(f.running, f.programsAtTC()))
 	if err != nil {

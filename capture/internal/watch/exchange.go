@@ -25,7 +25,7 @@ func (w *Watch) SetFilter(expression string) error {
 	}
 }
 
-// A change is the exchange of the programs of an interface for programs with the next filter.
+// A change is the exchange of the programs of an interface for those with the next filter.
 type change struct {
 	*captured
 	point probe.Point // with the next filter
@@ -33,8 +33,8 @@ type change struct {
 }
 
 // setFilter replaces the filter at all hooks. Each packet is decided by one of both filters. If the
-// next one cannot be compiled or loaded for one of the interfaces, all keep the former one. The
-// sources so far go, and those of packets that the next filter decides come.
+// next one cannot be compiled or loaded for one of the interfaces, all keep the former one. Each
+// source has one filter, so the present sources end, and new ones begin.
 func (f *Followed) setFilter(expression string) error {
 	next := *f.Options
 	next.Filter, next.FilterProgram = expression, nil
@@ -43,7 +43,7 @@ func (f *Followed) setFilter(expression string) error {
 	}
 	var changes []*change
 	for _, one := range f.all { // before the hooks are locked, because looking up names may take long
-		if one.gone {
+		if one.stopped {
 			continue
 		}
 		c := &change{captured: one, point: probe.Point{Interface: one.ifi}}
@@ -52,12 +52,13 @@ func (f *Followed) setFilter(expression string) error {
 		}
 		changes = append(changes, c)
 	}
-	err := os.ErrClosed
+	err := os.ErrClosed // if the session was stopped
 	f.Hooks.WhileAttached(func() { err = f.exchange(changes, &next) })
 	return err
 }
 
-// exchange loads the programs of all changes, and then exchanges them.
+// exchange loads the programs of all changes, and then exchanges them. f.all gets one further
+// entry, `former`, which has the ended sources of all interfaces.
 func (f *Followed) exchange(changes []*change, next *probe.Options) error {
 	f.Sampler.Arrival++
 	for i, c := range changes {
@@ -70,7 +71,7 @@ func (f *Followed) exchange(changes []*change, next *probe.Options) error {
 		}
 	}
 	f.Options.Filter, f.Options.FilterProgram = next.Filter, nil
-	former := &captured{gone: true}
+	former := &captured{stopped: true}
 	var errs []error
 	for _, c := range changes {
 		if err := f.makeChange(c, former); err != nil {
@@ -90,20 +91,20 @@ func (f *Followed) prepare(c *change, next *probe.Options) (err error) {
 }
 
 // makeChange exchanges the programs of an interface. The numbers and sources that its hooks had are
-// added to former.
+// added to former, and c gets the new ones.
 func (f *Followed) makeChange(c *change, former *captured) error {
 	rest := c.sources // of the hooks that are not exchanged yet
 	for i, h := range c.hooks {
-		now := rest[:len(h.Sources())]
-		rest = rest[len(now):]
+		ofHook := rest[:len(h.Sources())]
+		rest = rest[len(ofHook):]
 		sources, err := f.Roster.Exchange(h, c.next[i], f.origin(), func() error { return h.(probe.Exchanger).Exchange(f.Sampler) })
 		if err != nil {
 			f.Roster.Free(c.next[i:])
 			return err
 		}
-		former.numbers, former.sources = append(former.numbers, c.numbers[i]), append(former.sources, now...)
+		former.numbers, former.sources = append(former.numbers, c.numbers[i]), append(former.sources, ofHook...)
 		c.numbers[i] = c.next[i]
-		copy(now, sources)
+		copy(ofHook, sources)
 	}
 	return nil
 }

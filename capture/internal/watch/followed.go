@@ -28,22 +28,22 @@ type Followed struct {
 	Sampler *probe.Sampler
 	Witness *Witness // nil until the first interfaces are captured
 	Ledger  *probe.Ledger
-	Passed  *atomic.Int64 // probe.Reader.Passed
+	Passed  *atomic.Int64 // probe.Reader.Passed: up to this time the reader has taken all packets
 	Hooks   *Hooks        // the hooks of these interfaces: all hooks of the session
 
 	finder  *xdp.Discovery // nil = no interface comes or goes
-	all     []*captured
-	Refused xdp.Retries // the interfaces that could not be captured, and why
-	yielded *yielded    // nil unless the session gives way
+	all     []*captured    // without those whose accounts are final: see retire
+	Refused xdp.Retries    // the interfaces that could not be captured, and why
+	yielded *yielded       // nil unless the session gives way
 }
 
 // captured is an interface that the session captures, or has captured until its records are read.
 type captured struct {
 	ifi     xdp.Interface
 	hooks   []probe.Hook
-	numbers []int // of the hooks, in the roster
-	sources []int // in the roster
-	gone    bool  // the hooks are detached
+	numbers []int // of each hook, by which its programs find it: see probe.Roster.Reserve
+	sources []int // the indexes of all sources of the hooks, in the roster
+	stopped bool  // the hooks are detached; the interface may still exist
 }
 
 // OpenFollowed compiles the filter. If interfaces come and go (comes), it begins to listen for
@@ -87,35 +87,34 @@ func (f *Followed) StartFirst() error {
 	for _, ifi := range first {
 		named[ifi.Index] = true
 	}
-	_, found, bare, err := f.finder.Find(func(index int, name string) bool { return !named[index] && f.isWanted(index, name) })
+	isWanted := func(index int, name string) bool { return !named[index] && f.isWanted(index, name) }
+	_, found, withoutEthernet, err := f.finder.Find(isWanted)
 	if err != nil {
 		return err
 	}
-	f.omit(bare)
+	f.omit(withoutEthernet)
 	first = append(first, found...)
 	probe.SortLowestFirst(first, func(ifi xdp.Interface) int { return ifi.Index })
-	var failed []error
-	for _, ifi := range first {
+	refusals := make([]error, len(first)) // nil = captured, or gone meanwhile
+	for i, ifi := range first {
 		err := f.start(ifi)
 		if err != nil && named[ifi.Index] {
 			return err
 		}
-		if errors.Is(err, xdp.ErrGone) {
-			err = nil
-		}
-		if failed = append(failed, err); err != nil {
+		if err != nil && !errors.Is(err, xdp.ErrGone) {
+			refusals[i] = err
 			f.Refused.Add(ifi, err)
 		}
 	}
-	f.follow(false) // startBelow has stopped interfaces above others: this starts them again
-	none := !slices.ContainsFunc(f.all, func(one *captured) bool { return !one.gone })
-	switch err := summarize(failed); {
+	f.follow(onlyChanges) // startBelow has stopped interfaces above others: this starts them again
+	none := !slices.ContainsFunc(f.all, func(one *captured) bool { return !one.stopped })
+	switch err := summarize(refusals); {
 	case none && err != nil:
 		return err
 	case none:
 		f.Options.Notice(fmt.Errorf("no interface among %s is up: waiting for one", probe.DescribePatterns(f.Options.Patterns, f.Options.Except)))
 	}
-	for i, err := range failed {
+	for i, err := range refusals {
 		if err != nil {
 			f.Options.Notice(fmt.Errorf("%s is not captured: %w", first[i].Name, err))
 		}
@@ -123,7 +122,8 @@ func (f *Followed) StartFirst() error {
 	return nil
 }
 
-// Close ends the search for interfaces. It does not detach hooks.
+// Close ends the search for interfaces. It does not detach hooks. f may be nil, but not in the
+// other methods.
 func (f *Followed) Close() error {
 	if f == nil || f.finder == nil {
 		return nil
@@ -135,27 +135,34 @@ func (f *Followed) Close() error {
 // isWanted reports whether an interface should be captured and is not captured yet.
 func (f *Followed) isWanted(index int, name string) bool {
 	return f.Options.MatchesInterface(name) &&
-		!slices.ContainsFunc(f.all, func(one *captured) bool { return !one.gone && one.ifi.Index == index })
+		!slices.ContainsFunc(f.all, func(one *captured) bool { return !one.stopped && one.ifi.Index == index })
 }
 
+// Values of follow's parameter.
+const (
+	onlyChanges = false // interfaces that have come or gone
+	checkAll    = true  // also the programs on all others
+)
+
 // follow begins to capture on interfaces that have come, and ends the capture on interfaces that
-// have gone. With checkAll it also checks the programs on the others.
-func (f *Followed) follow(checkAll bool) {
-	there, found, bare, err := f.finder.Find(f.isWanted)
+// have gone. With checkAll it also ends it on the others that are blind: whose hooks no longer get
+// packets.
+func (f *Followed) follow(all bool) {
+	existing, found, withoutEthernet, err := f.finder.Find(f.isWanted)
 	if err != nil {
 		f.Options.Notice(err)
 		return
 	}
-	f.omit(bare)
+	f.omit(withoutEthernet)
 	f.Hooks.WhileAttached(func() {
 		f.stop(func(one *captured) error {
-			if !checkAll && there[one.ifi.Index] {
+			if !all && existing[one.ifi.Index] {
 				return nil
 			}
 			return one.blindness()
 		})
 		f.retire()
-		f.Refused.Keep(there)
+		f.Refused.Keep(existing)
 	})
 	probe.SortLowestFirst(found, func(ifi xdp.Interface) int { return ifi.Index })
 	for _, ifi := range found {
@@ -165,10 +172,10 @@ func (f *Followed) follow(checkAll bool) {
 	}
 }
 
-// StartLate begins to capture on an interface that has come during the session, and gives a notice,
-// or a notice of a new reason why that is not possible. It does nothing if the interface was
-// refused a short time ago, and gives no notice if it has gone already, because the user did not
-// name it.
+// StartLate begins to capture on an interface that has come during the session, and gives a notice.
+// If the interface cannot be captured, the notice has the reason, once for each reason. StartLate
+// does nothing for an interface that was refused a short time ago. It gives no notice of one that
+// has gone already: the user did not name it.
 func (f *Followed) StartLate(ifi xdp.Interface) {
 	if f.Refused.TooEarly(ifi) {
 		return
@@ -180,15 +187,15 @@ func (f *Followed) StartLate(ifi xdp.Interface) {
 		return
 	}
 	delete(f.Refused, ifi.Index)
-	came := f.all[len(f.all)-1] // by start
-	ways := f.Roster.Ways(came.sources)
-	f.Options.Notice(cmp.Or(f.endGap(came, ways), fmt.Errorf("%s has come and is captured, too: %s", ifi.Name, ways)))
+	one := f.all[len(f.all)-1] // start has added it
+	ways := f.Roster.Ways(one.sources)
+	f.Options.Notice(cmp.Or(f.endGap(one, ways), fmt.Errorf("%s has come and is captured, too: %s", ifi.Name, ways)))
 }
 
 // omit gives a notice of interfaces without Ethernet headers, once for each interface.
-func (f *Followed) omit(bare []xdp.Interface) {
+func (f *Followed) omit(withoutEthernet []xdp.Interface) {
 	var names []string
-	for _, ifi := range bare {
+	for _, ifi := range withoutEthernet {
 		if f.Refused.Add(ifi, errNoEthernet) {
 			names = append(names, ifi.Name)
 		}
@@ -202,9 +209,10 @@ func (f *Followed) omit(bare []xdp.Interface) {
 var errNoEthernet = errors.New("packets without an Ethernet header are not understood")
 
 // start begins to capture on an interface. The kernel attaches no program below an interface that
-// runs one. If the program above is the session's own, start detaches it, and follow attaches it
-// again later. It stays attached if detaching would not help: if a program of others is above, too,
-// or if the driver has recently refused a program below.
+// runs one: on a bridge's or bond's port, or on the interface of a VLAN. If the program above is
+// the session's own, start detaches it, and follow attaches it again later. It stays attached if
+// detaching would not help: if a program of others is above, too, or if the driver has recently
+// refused a program below.
 func (f *Followed) start(ifi xdp.Interface) error {
 	err := f.startOnce(ifi)
 	if errors.Is(err, xdp.ErrBelow) && f.finder != nil {
@@ -221,9 +229,9 @@ func (f *Followed) startBelow(ifi xdp.Interface, refused error) error {
 	if byDriver := f.Refused.ByDriver(ifi); byDriver != nil {
 		return byDriver
 	}
-	others, ok, err := ifi.Obstructed(f.isOwn)
-	if ok {
-		return f.Options.NotAtXDP(ifi, attach.Below(ifi, others))
+	upper, ofOthers, err := ifi.Obstructed(f.isOwn)
+	if ofOthers {
+		return f.Options.NotAtXDP(ifi, attach.Below(ifi, upper))
 	}
 	var above []int
 	if err == nil {
@@ -245,8 +253,9 @@ func (f *Followed) startBelow(ifi xdp.Interface, refused error) error {
 	return f.startOnce(ifi)
 }
 
-// startOnce compiles the filter for an interface, loads and attaches the programs, and lists the
-// sources.
+// startOnce compiles the filter for an interface, loads and attaches the programs, lists the
+// sources in the roster, and adds the interface to f.all. After an error it adds the interface only
+// if programs have seen packets, as stopped.
 func (f *Followed) startOnce(ifi xdp.Interface) error {
 	p := probe.Point{Interface: ifi, Yielded: f.yielded.of(ifi.Index) != nil}
 	if err := f.Options.Compile(&p); err != nil {
@@ -263,7 +272,7 @@ func (f *Followed) startOnce(ifi xdp.Interface) error {
 	switch {
 	case err == nil:
 	case len(one.sources) > 0: // some programs have seen packets, whose account is kept
-		one.gone = true
+		one.stopped = true
 		err = errors.Join(err, f.Sampler.EndAll(one.hooks), f.markStopped(one))
 	default:
 		f.Roster.Free(one.numbers)
@@ -282,7 +291,7 @@ func (f *Followed) origin() probe.Origin {
 	return c
 }
 
-// load loads the programs for an interface.
+// load loads the programs for an interface, and numbers its arrival.
 func (f *Followed) load(one *captured) (err error) {
 	f.Sampler.Arrival++
 	one.numbers, err = f.loadAs(one.hooks, func(i int, slot, number uint32) error { return one.hooks[i].Load(f.Sampler, slot, number) })

@@ -13,24 +13,26 @@ const settleTime = 2 * time.Millisecond
 // Counts are cumulative.
 type gap struct {
 	since    time.Time
-	source   int    // the source that was detached
+	source   int    // the index of the source that was detached
 	seen     uint64 // packets that its program had seen, read at least settleTime before received
 	received uint64 // packets that the interface had received, read before the program was detached
 	counted  bool   // both could be read, and the interface counts without delay
 }
 
-// seenSettled returns how many packets of each source the programs have seen, and then waits until
-// the interfaces have counted these packets, too. It returns nil if that cannot be read.
-func (w *Witness) seenSettled() map[int]uint64 {
+// waitForCounts reads how many packets of each source the programs have seen, and then waits until
+// the interfaces have counted these packets, too. It returns what it has read; nil if the counters
+// cannot be read.
+func (w *Witness) waitForCounts() map[int]uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, seen := w.seen()
+	_, seen := w.readSeen()
 	time.Sleep(settleTime)
 	return seen
 }
 
-// begin returns the gap of a source that is about to be detached. seen is from seenSettled.
-func (w *Witness) begin(index, source int, seen map[int]uint64) gap {
+// beginGap returns the gap of a source that is about to be detached from the interface with this
+// index. seen is from waitForCounts.
+func (w *Witness) beginGap(index, source int, seen map[int]uint64) gap {
 	g := gap{since: time.Now(), source: source}
 	var known bool
 	if g.seen, known = seen[source]; known {
@@ -40,10 +42,10 @@ func (w *Witness) begin(index, source int, seen map[int]uint64) gap {
 	return g
 }
 
-// end adds the packets of a gap to those that passed by before the next source came. The packets of
-// a gap are those that the interface has received and neither source has seen, a lower bound. It
-// returns the end of a notice, with their number; "" = it is not known.
-func (w *Witness) end(g gap, index, next int) string {
+// endGap adds the packets of a gap to those that passed by before the source `next` came. The
+// packets of a gap are those that the interface has received and neither source has seen, a lower
+// bound. It returns the end of a notice, with their number; "" = it is not known.
+func (w *Witness) endGap(g gap, index, next int) string {
 	if !g.counted {
 		return ""
 	}
@@ -63,8 +65,8 @@ func (w *Witness) end(g gap, index, next int) string {
 	received := now.Received - g.received
 	packets := received - min(received, seen-g.seen)
 	if w.sources[next] == nil {
-		w.sources[next] = &passing{came: -1}
+		w.sources[next] = &passing{came: neverRead}
 	}
-	w.sources[next].before += packets
+	w.sources[next].passedBefore += packets
 	return fmt.Sprintf(" in which it received at least %d packets", packets)
 }

@@ -46,11 +46,11 @@ func TestGap(t *testing.T) {
 			notice:  func(err error) { t.Errorf("%s: notice: %v", test.name, err) },
 			sources: make(map[int]*passing),
 		}
-		gap := w.begin(2, 0, w.seenSettled())
+		gap := w.beginGap(2, 0, w.waitForCounts())
 		counts.Received += test.received
 		accounts[0].Seen += test.first
 		accounts[1].Seen, accounts[1].Joined = test.next, test.joined
-		said := w.end(gap, 2, 1)
+		said := w.endGap(gap, 2, 1)
 		w.Update()
 		all := make(packet.Accounts, 2)
 		w.Fill(all)

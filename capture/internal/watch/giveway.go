@@ -18,7 +18,7 @@ type yielded struct {
 	refusals *attach.Refusals    // of programs that the kernel refused to attach
 	refused  chan attach.Refusal // the latest of them that giveWay has not handled
 	done     chan struct{}       // closed when listen has returned
-	all      map[int]*yield      // by index
+	all      map[int]*yield      // by the interface's index
 }
 
 // A yield is one yielded interface.
@@ -54,6 +54,7 @@ func (y *yielded) listen() {
 	}
 }
 
+// close does nothing if y is nil.
 func (y *yielded) close() {
 	if y != nil {
 		y.refusals.Close()
@@ -61,7 +62,7 @@ func (y *yielded) close() {
 	}
 }
 
-// of returns a yielded interface, or nil.
+// of returns a yielded interface; nil if it is not yielded, or if y is nil.
 func (y *yielded) of(index int) *yield {
 	if y == nil {
 		return nil
@@ -77,7 +78,7 @@ func (f *Followed) giveWay(r attach.Refusal) {
 		}
 		f.yielded.all[one.ifi.Index] = new(yield)
 		where := ""
-		if r.Index == 0 {
+		if r.Index == 0 { // the kernel does not report the interface
 			where = ", perhaps at another interface, which this kernel does not tell"
 		}
 		return fmt.Errorf("%s gives way to an XDP program of %s, which the kernel has refused%s: another attempt succeeds, "+
@@ -113,39 +114,40 @@ func (f *Followed) traceOthers() {
 	})
 }
 
-// move ends the capture of yielded interfaces at one hook, and begins it at another. reason is as
-// in stop.
+// move ends the capture at one hook on the interfaces for which reason returns one, as in stop, and
+// begins it at another hook. It notes the gap in between. The interfaces must be yielded when
+// reason has returned.
 func (f *Followed) move(reason func(*captured) error) {
-	going := make(map[*captured]error)
+	moving := make(map[*captured]error)
 	f.Hooks.WhileAttached(func() {
 		for _, one := range f.all {
-			if one.gone {
+			if one.stopped {
 				continue
 			}
 			if why := reason(one); why != nil {
-				going[one] = why
+				moving[one] = why
 			}
 		}
-		if len(going) == 0 {
+		if len(moving) == 0 {
 			return
 		}
-		seen := f.Witness.seenSettled()
+		seen := f.Witness.waitForCounts()
 		f.stop(func(one *captured) error {
-			why := going[one]
+			why := moving[one]
 			if why != nil {
-				g := f.Witness.begin(one.ifi.Index, one.sources[0], seen)
+				g := f.Witness.beginGap(one.ifi.Index, one.sources[0], seen)
 				f.yielded.all[one.ifi.Index].gap = &g
 			}
 			return why
 		})
 	})
-	if len(going) > 0 {
-		f.follow(false)
+	if len(moving) > 0 {
+		f.follow(onlyChanges)
 	}
 }
 
-// endGap ends the gap in which a yielded interface was captured at no hook, and returns a notice;
-// nil if there was no gap.
+// endGap ends the gap in which a yielded interface was captured at no hook, and returns a notice
+// with ways, which describes the next hook; nil if there was no gap.
 func (f *Followed) endGap(one *captured, ways string) error {
 	y := f.yielded.of(one.ifi.Index)
 	if y == nil || y.gap == nil {
@@ -154,5 +156,5 @@ func (f *Followed) endGap(one *captured, ways string) error {
 	g := *y.gap
 	y.gap = nil
 	return fmt.Errorf("%s is captured again, %s, after %v%s", one.ifi.Name, ways,
-		time.Since(g.since).Round(time.Millisecond), f.Witness.end(g, one.ifi.Index, one.sources[0]))
+		time.Since(g.since).Round(time.Millisecond), f.Witness.endGap(g, one.ifi.Index, one.sources[0]))
 }

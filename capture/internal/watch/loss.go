@@ -19,7 +19,7 @@ type FirstLoss struct {
 	sampler *probe.Sampler
 	reader  *probe.Reader
 	options ring.Options // of the session's rings
-	rings   []uint32     // by CPU: the number of its ring at the last reading
+	rings   []uint32     // by CPU: the number of its ring at the last reading; 0 = no ring
 	ignored []uint64     // by CPU: packets lost before it had that ring
 	before  LossReading  // the last one without a loss
 	Began   *LossReading // the first one with a loss; nil = no loss yet
@@ -57,8 +57,9 @@ func (f *FirstLoss) Run() {
 	}
 }
 
-// Check takes a reading, and gives the Notice if it has found a loss and measured the cause. It
-// returns true if no further check is needed.
+// Check takes a reading. The first one with a loss begins to measure the cause, and the next one
+// gives the Notice. With last, no check follows, and the Notice is given at once. Check returns
+// true if no further check is needed.
 func (f *FirstLoss) Check(last bool) bool {
 	now, err := f.Read()
 	switch {
@@ -113,9 +114,13 @@ func (f *FirstLoss) describe(l *packet.Loss, worst uint64) error {
 	return nil
 }
 
+// restedShare tells causes apart: a reader that slept for more than this share of the time was fast
+// enough, and the rings were too small for the packets that came while it slept.
+const restedShare = 0.05
+
 // newLoss describes a loss by three readings: before, the last one without a loss; began, the first
-// one with a loss; and now, after the laps were measured. began is nil if the session ended before
-// that.
+// one with a loss; and now, after `spent` was measured: how the reader divided its time from began
+// to now. began is nil if the session ended too early to measure that.
 func newLoss(before LossReading, began *LossReading, now LossReading, spent probe.Times) *packet.Loss {
 	l := &packet.Loss{
 		Lost:    now.Lost,
@@ -129,15 +134,15 @@ func newLoss(before LossReading, began *LossReading, now LossReading, spent prob
 	l.Rate = max(rate(before, *began), rate(*began, now))
 	lost, wanted := increase(began.Lost, now.Lost), increase(began.wanted, now.wanted)
 	idle := spent[probe.Waiting].Seconds() / now.At.Sub(began.At).Seconds()
-	room := 1 - float64(lost)/float64(wanted)
+	kept := 1 - float64(lost)/float64(wanted) // the share of packets that found room in a ring
 	switch {
 	case lost == 0: // the zero Cause, Burst
-	case idle > 0.05:
+	case idle > restedShare:
 		l.Cause, l.Idle = packet.SmallRings, idle
 	case spent[probe.Reading] > spent[probe.Writing]:
-		l.Cause, l.Room = packet.SlowReader, room
+		l.Cause, l.Room = packet.SlowReader, kept
 	default:
-		l.Cause, l.Room = packet.SlowOutput, room
+		l.Cause, l.Room = packet.SlowOutput, kept
 	}
 	return l
 }
@@ -161,10 +166,12 @@ type LossReading struct {
 	worst  uint64 // packets lost on the CPU with the most losses
 }
 
-// Read takes a reading.
+// Read takes a reading. If a CPU has another ring than at the last one, its losses so far are left
+// out from now on.
 func (f *FirstLoss) Read() (LossReading, error) {
 	r := LossReading{At: time.Now()}
-	rings := f.sampler.RingNumbers() // before the counters, so that a loss in between counts as before the new ring
+	// Before the counters, so that a loss in between counts as before the new ring.
+	rings := f.sampler.RingNumbers()
 	cpus := make([]kernel.SamplerAccount, len(rings))
 	for slot := range f.reader.Roster.UsedSlots() {
 		perCPU, err := f.sampler.PerCPU(slot)
@@ -177,7 +184,7 @@ func (f *FirstLoss) Read() (LossReading, error) {
 		}
 	}
 	for cpu, a := range cpus {
-		if rings[cpu] == 0 || rings[cpu] != f.rings[cpu] {
+		if hasNewRing := rings[cpu] != f.rings[cpu]; hasNewRing || rings[cpu] == 0 {
 			f.ignored[cpu] = a.Lost
 		}
 		lost := a.Lost - f.ignored[cpu]

@@ -64,7 +64,7 @@ func (r *Regulator) adapt() error {
 	if err != nil {
 		return err
 	}
-	if !r.throttle.Follow(&now) {
+	if changed := r.throttle.Follow(&now); !changed {
 		return nil
 	}
 	oneIn := r.throttle.Rate()
@@ -90,7 +90,8 @@ func (r *Regulator) counters() (c throttle.Counters, err error) {
 			if n.Sampled == 0 {
 				continue // the CPU may have no ring yet, and no rate helps against that
 			}
-			// The kernel copies the counters one after the other while packets come.
+			// The kernel copies the counters one after the other while packets come, so the copy
+			// of FilteredOut may be larger than that of Seen.
 			c.Pool += n.Seen - min(n.Seen, n.FilteredOut)
 			c.Kept += n.Sampled + n.Lost
 			c.Lost += n.Lost

@@ -10,11 +10,11 @@ import (
 )
 
 // stop ends the capture on the interfaces for which reason returns one, and gives a notice of it.
-// It returns false if there are none.
+// Their accounts become final later: see retire. It returns false if there are none.
 func (f *Followed) stop(reason func(*captured) error) bool {
-	stopped := false
+	hasStopped := false
 	for _, one := range f.all {
-		if one.gone {
+		if one.stopped {
 			continue
 		}
 		why := reason(one)
@@ -26,17 +26,17 @@ func (f *Followed) stop(reason func(*captured) error) bool {
 		if err := probe.DetachAll(one.hooks); err != nil && !errors.Is(why, xdp.ErrGone) {
 			f.Options.Notice(err)
 		}
-		one.gone, stopped = true, true
+		one.stopped, hasStopped = true, true
 	}
-	if !stopped {
+	if !hasStopped {
 		return false
 	}
 	if err := f.Sampler.AwaitEnd(); err != nil {
 		f.Options.Notice(err)
 		return true
 	}
-	for _, one := range f.all {
-		if !one.gone {
+	for _, one := range f.all { // also those that are marked already, which stay as they are
+		if !one.stopped {
 			continue
 		}
 		if err := f.markStopped(one); err != nil {
@@ -55,11 +55,11 @@ func (f *Followed) markStopped(one *captured) error {
 	return err
 }
 
-// retire closes the programs of interfaces that have gone, and makes their accounts final, if the
-// reader has read all their records.
+// retire closes the programs of the stopped interfaces whose records the reader has all read, makes
+// their accounts final, and removes them from f.all and f.Hooks.
 func (f *Followed) retire() {
 	f.all = slices.DeleteFunc(f.all, func(one *captured) bool {
-		if !one.gone {
+		if !one.stopped {
 			return false
 		}
 		areFinal, passed := true, f.Passed.Load()
@@ -79,7 +79,8 @@ func (f *Followed) retire() {
 	})
 }
 
-// blindness returns why an interface is no longer captured, or nil.
+// blindness returns why a hook of an interface is blind: why it no longer gets packets. nil = all
+// hooks get theirs.
 func (c *captured) blindness() error {
 	for _, h := range c.hooks {
 		if err := whyBlind(h); err != nil {

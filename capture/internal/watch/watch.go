@@ -18,7 +18,7 @@ import (
 	"github.com/xdpcap/xdpcap/internal/xdp"
 )
 
-// ErrBlind means that a hook no longer gets packets, although its interface exists.
+// ErrBlind means that a hook is blind: it no longer gets packets, although its interface exists.
 var ErrBlind = errors.New("the hook no longer sees packets")
 
 // watchInterval is how often a session checks its hooks and the cards' clocks.
@@ -40,8 +40,9 @@ func (h *Hooks) WhileAttached(do func()) {
 	}
 }
 
-// A Watch checks every second which hooks of a session have gone blind: the kernel does not notify
-// a process that its program was detached or that a traced program was replaced.
+// A Watch checks every second which hooks of a session have gone blind or lost their interface: the
+// kernel does not notify a process that its program was detached, or that a traced program was
+// replaced. If the session has a Followed, its goroutine also runs the methods of that.
 type Watch struct {
 	Options
 	task
@@ -53,7 +54,7 @@ type Watch struct {
 // Options are the objects that a watch checks, and the functions that it calls.
 type Options struct {
 	Hooks    *Hooks
-	Followed *Followed // nil = the session does not follow interfaces that come and go
+	Followed *Followed // nil = no interface comes or goes, and no filter changes
 	Roster   *probe.Roster
 	Witness  *Witness
 	Fail     func(error) // records an error that Session.Run returns
@@ -70,10 +71,11 @@ func New(o Options) *Watch {
 	return w
 }
 
-// followsInterfaces reports whether interfaces come and go.
+// followsInterfaces reports whether interfaces come and go. In a session with a Followed where they
+// do not, only the filter changes.
 func (w *Watch) followsInterfaces() bool { return w.Followed != nil && w.Followed.finder != nil }
 
-// Start starts the goroutine.
+// Start starts the goroutine, and waits until it has entered the network namespace of the caller.
 func (w *Watch) Start() error {
 	home, err := netns.Get()
 	entered := make(chan error, 1)
@@ -86,7 +88,8 @@ func (w *Watch) Start() error {
 		if w.Followed == nil {
 			err = nil // the goroutine needs the namespace only to attach lost programs again
 		}
-		if entered <- err; err == nil {
+		entered <- err
+		if err == nil {
 			w.run()
 		}
 	}()
@@ -115,7 +118,7 @@ func (w *Watch) run() {
 		case <-ticker.C:
 			switch {
 			case w.followsInterfaces():
-				w.Followed.follow(true)
+				w.Followed.follow(checkAll)
 				w.Followed.traceOthers()
 			default:
 				w.checkHooks()
@@ -132,14 +135,14 @@ func (w *Watch) run() {
 		case <-paused:
 			changed, paused = changes, nil
 		case <-changed:
-			w.Followed.follow(false)
+			w.Followed.follow(onlyChanges)
 			changed, paused = nil, time.After(followPause)
 		}
 	}
 }
 
-// checkHooks reports hooks that have gone blind. The session continues while at least one hook sees
-// packets; when it ends, its error names the hooks that went blind.
+// checkHooks reports hooks that have gone blind or lost their interface. The session continues
+// while at least one hook sees packets; when it ends, its error names the others.
 func (w *Watch) checkHooks() {
 	var blind []error
 	goesOn := true
@@ -158,7 +161,8 @@ func (w *Watch) checkHooks() {
 	}
 }
 
-// FindBlind returns errors for the hooks that have gone blind since the last call.
+// FindBlind returns errors for the hooks that have gone blind, or lost their interface, since the
+// last call. It removes these hooks from those that the watch checks.
 func (w *Watch) FindBlind() (blind []error) {
 	w.seeing = slices.DeleteFunc(slices.Clone(w.seeing), func(h probe.Hook) bool {
 		err := whyBlind(h)
@@ -171,7 +175,7 @@ func (w *Watch) FindBlind() (blind []error) {
 	return blind
 }
 
-// whyBlind returns why a hook no longer sees its packets, or nil.
+// whyBlind returns why a hook no longer sees its packets, an ErrBlind or an xdp.ErrGone, or nil.
 func whyBlind(h probe.Hook) error {
 	err := h.Check()
 	if err == nil {

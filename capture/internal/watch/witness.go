@@ -23,11 +23,13 @@ import (
 // second later, and its first reading comes after theirs: some seconds after for a card, whose
 // driver may count late. If GRO has joined packets before the hook, a super-packet counts as all
 // packets in it: at tc their number, elsewhere the largest possible number.
+//
+// Close, Update, Finish and Fill do nothing if the Witness is nil, as in a session that has none.
 type Witness struct {
 	names   *xdp.Names // nil in tests
 	read    func(index int) (xdp.Counts, error)
 	listed  func() []packet.Source                // Roster.Sources
-	gone    func(isOver bool) []int               // Roster.Gone
+	gone    func(isOver bool) []int               // Roster.Gone; isOver: with all that ended
 	counted func() ([]probe.ProgramCounts, error) // Roster.Accounts
 	notice  func(error)
 
@@ -35,17 +37,21 @@ type Witness struct {
 	sources map[int]*passing // by Source.Place
 }
 
-// A passing is the comparison for one source. Counts are cumulative.
+// A passing is the comparison for one source. Counts are cumulative. To pass by is to pass the
+// interface, but not the hook.
 type passing struct {
-	came           int          // Source.Came
+	came           int          // Source.Came, by which later sources of one Place are told apart
 	late           int          // how many more readings come before the comparison begins
 	base, seenBase uint64       // counts of the interface and of the programs, when the comparison began
 	last, seen     uint64       // the same at the previous reading
-	before         uint64       // packets that had passed by before the comparison began
-	by             uint64       // packets that have passed by since, a lower bound
+	passedBefore   uint64       // packets that had passed by before the comparison began
+	passedSince    uint64       // packets that have passed by since, a lower bound
 	noticed        bool         // a notice was given
-	sight          attach.Sight // whether the driver has lost the program
+	sight          attach.Sight // detects that the driver has lost the program
 }
+
+// neverRead is passing.came before the first reading. No source has it.
+const neverRead = -1
 
 // A lostProgram is a source whose driver has lost the program.
 type lostProgram struct {
@@ -66,15 +72,21 @@ func mostJoined(src *packet.Source) uint64 {
 	if src.Hook == packet.Ingress || src.Hook == packet.Egress || src.Mode == packet.Native {
 		return 1
 	}
-	return 64
+	return 64 // packets in a super-packet of GRO
 }
 
 // isWitnessed reports whether all packets that an interface counts should pass a source's hook. A
 // bridge counts packets that its own filters drop before the hook, and a function of a program, or
 // a program at tc, need not run for all.
 func isWitnessed(src *packet.Source) bool {
-	passesAll := src.Hook == packet.XDP || src.Hook == packet.Entry || src.Hook == packet.Ingress || src.Hook == packet.Egress
-	return passesAll && src.Index != 0 && src.Driver != "bridge" && !src.TracesFunction() && src.TargetAt == packet.AtXDP
+	isAtInterface := src.Index != 0 && src.Driver != "bridge"
+	switch src.Hook {
+	case packet.XDP, packet.Ingress, packet.Egress:
+		return isAtInterface
+	case packet.Entry:
+		return isAtInterface && !src.TracesFunction() && src.TargetAt == packet.AtXDP
+	}
+	return false
 }
 
 // NewWitness returns a witness without readings.
@@ -88,7 +100,7 @@ func NewWitness(r *probe.Roster, notice func(error)) (*Witness, error) {
 	}, nil
 }
 
-// Close releases the witness, which may be nil.
+// Close releases the witness.
 func (w *Witness) Close() {
 	if w != nil {
 		w.names.Close()
@@ -104,7 +116,7 @@ func (w *Witness) Update() []lostProgram {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	sources, seen := w.seen()
+	sources, seen := w.readSeen()
 	if seen == nil {
 		return nil
 	}
@@ -112,8 +124,11 @@ func (w *Witness) Update() []lostProgram {
 	return w.note(sources, seen, w.readAll(sources))
 }
 
-// Finish compares a last time, before the programs are detached. It waits for 2 ms without packets,
-// so that all counted packets have passed the hook. If there is no such time, as on a busy
+// quietAttempts is how many times Finish waits for a settleTime without packets.
+const quietAttempts = 3
+
+// Finish compares a last time, before the programs are detached. It waits for a settleTime without
+// packets, so that all counted packets have passed the hook. If there is no such time, as on a busy
 // interface, it compares with the previous reading.
 func (w *Witness) Finish() {
 	if w == nil {
@@ -121,11 +136,11 @@ func (w *Witness) Finish() {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	sources, before := w.seen()
+	sources, before := w.readSeen()
 	if before == nil {
 		return
 	}
-	for range 3 {
+	for range quietAttempts {
 		packets := w.readAll(sources)
 		time.Sleep(settleTime)
 		if maps.Equal(packets, w.readAll(sources)) {
@@ -133,14 +148,14 @@ func (w *Witness) Finish() {
 			break
 		}
 	}
-	if sources, seen := w.seen(); seen != nil {
+	if sources, seen := w.readSeen(); seen != nil {
 		w.compare(sources, seen)
 	}
 }
 
-// seen returns the sources that have not gone, by their indexes, and an upper bound for the packets
-// that the programs have seen of each. seen is nil if their counters cannot be read.
-func (w *Witness) seen() (sources map[int]*packet.Source, seen map[int]uint64) {
+// readSeen returns the sources that have not gone, by their indexes, and an upper bound for the
+// packets that the programs have seen of each. seen is nil if their counters cannot be read.
+func (w *Witness) readSeen() (sources map[int]*packet.Source, seen map[int]uint64) {
 	sources = make(map[int]*packet.Source)
 	for i, src := range w.listed() {
 		if isWitnessed(&src) {
@@ -183,23 +198,23 @@ func (w *Witness) note(sources map[int]*packet.Source, seen map[int]uint64, pack
 		}
 		p := w.sources[i]
 		if p == nil {
-			p = &passing{came: -1}
+			p = &passing{came: neverRead}
 			w.sources[i] = p
 		}
 		isNew := p.came != src.Came
 		if isNew {
-			*p = passing{came: src.Came, before: p.before + p.by}
+			*p = passing{came: src.Came, passedBefore: p.passedBefore + p.passedSince}
 		}
 		switch {
-		case isOwnOfCard(src, c) && p.sight.Note(c, seen[i]):
-			p.by = max(p.by, p.sight.Missed)
+		case isOwnOfCard(src, c) && p.sight.Note(c, seen[i]): // the driver has lost the program
+			p.passedSince = max(p.passedSince, p.sight.Missed)
 			lost = append(lost, lostProgram{*src, p.sight.Missed})
 			p.begin(n, seen[i], c)
 		case isNew || n < p.last:
 			p.begin(n, seen[i], c)
 		case p.late > 0:
 			p.late--
-			p.base, p.seenBase = n, p.seen
+			p.base, p.seenBase = n, p.seen // p.seen is of the previous reading: the driver counts late
 		}
 		p.seen = seen[i]
 		p.last = n
@@ -215,13 +230,15 @@ func isOwnOfCard(src *packet.Source, c xdp.Counts) bool {
 // begin begins the comparison. n is the interface's count, and seen how many packets the programs
 // had seen before n was read.
 func (p *passing) begin(n, seen uint64, c xdp.Counts) {
-	p.base, p.seenBase, p.before, p.by = n, seen, p.before+p.by, 0
+	p.base, p.seenBase = n, seen
+	p.passedBefore, p.passedSince = p.passedBefore+p.passedSince, 0
 	if p.late = 0; c.IsHardware {
 		p.late = lateReadings
 	}
 }
 
-// compare compares the last reading of the interfaces with the programs' counts since.
+// compare compares the last reading of the interfaces with the programs' counts of now, and gives a
+// notice of the first packets of a source that passed by.
 func (w *Witness) compare(sources map[int]*packet.Source, seen map[int]uint64) {
 	for i, src := range sources {
 		p := w.sources[i]
@@ -229,11 +246,11 @@ func (w *Witness) compare(sources map[int]*packet.Source, seen map[int]uint64) {
 			continue
 		}
 		if counted, passed := p.last-p.base, seen[i]-p.seenBase; counted > passed {
-			p.by = max(p.by, counted-passed)
+			p.passedSince = max(p.passedSince, counted-passed)
 		}
-		if p.by > 0 && !p.noticed && !p.sight.IsDoubtful() {
+		if p.passedSince > 0 && !p.noticed && !p.sight.IsDoubtful() {
 			p.noticed = true
-			w.notice(passedBy(src, p.before+p.by))
+			w.notice(passedBy(src, p.passedBefore+p.passedSince))
 		}
 	}
 }
@@ -258,7 +275,7 @@ func (w *Witness) Fill(accounts packet.Accounts) {
 	defer w.mu.Unlock()
 	for i, p := range w.sources {
 		if i < len(accounts) {
-			accounts[i].PassedBy = p.before + p.by
+			accounts[i].PassedBy = p.passedBefore + p.passedSince
 		}
 	}
 }

@@ -41,7 +41,7 @@ func newestCapture() string {
 	return newest
 }
 
-// namesFile reports whether an argument after the first is a file.
+// namesFile reports whether an argument after the first is a file, or a stream.
 func namesFile(arg string) bool {
 	if arg == "-" || streamURL(arg) != nil || outputs.IsCaptureName(arg) {
 		return true

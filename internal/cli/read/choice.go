@@ -21,11 +21,11 @@ type choice struct {
 	slowerThan time.Duration
 	lost       bool
 
-	xdpVerdicts, tcVerdicts []capture.Verdict // verdicts, parsed
-	reasonName              func(source uint16, f *capture.Facts) string
-	sources                 map[uint16]bool // a cache: whether -i names the source
-	hasVerdicts             bool            // a packet so far had a verdict
-	replays                 bool            // the verdicts are those of the files, before the replay
+	xdpVerdicts, tcVerdicts []capture.Verdict                            // verdicts, parsed
+	reasonName              func(source uint16, f *capture.Facts) string // Description.ReasonName
+	sources                 map[uint16]bool                              // a cache: whether -i names the source
+	hasVerdicts             bool                                         // a packet so far had a verdict
+	replays                 bool                                         // the verdicts are those of the files, before the replay
 }
 
 func (c *choice) flags() []frame.Flag {
@@ -66,7 +66,8 @@ func (c *choice) check() error {
 	return c.period.check()
 }
 
-// contains reports whether a packet is selected.
+// contains reports whether a packet is selected. It notes for checkFound whether packets have
+// verdicts, and for period.missed their times.
 func (c *choice) contains(s *capture.Source, p *capture.Packet) bool {
 	verdict, kind, known := s.ReturnOf(p)
 	known = known && kind != capture.PlainNumber

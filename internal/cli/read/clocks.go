@@ -49,7 +49,8 @@ func (c *clocks) correct(ctx context.Context, p *frame.Process, files []file.Inp
 	if len(files) < 2 {
 		return errors.New("--align compares the clocks of several files: name two or more")
 	}
-	if slices.ContainsFunc(files, func(f file.InputFile) bool { return f.Late != nil }) {
+	isStream := func(f file.InputFile) bool { return f.Late != nil }
+	if slices.ContainsFunc(files, isStream) {
 		return c.correctLive(ctx, p, files, memory)
 	}
 	seen, ids := make([]sightings, len(files)), new(follow.Identifiers)
@@ -94,10 +95,11 @@ func shiftFile(files []file.InputFile, shift string) error {
 	return fmt.Errorf("--shift %s: no file that is read is called %s", shift, name)
 }
 
-// sightings are the times of the packets of a file, for a comparison of clocks.
+// sightings are the times of the packets of a file, for a comparison of clocks. A packet that two
+// files have in common has the same identifier in both.
 type sightings struct {
 	follow.Sightings
-	ids     *follow.Identifiers // shared by all files
+	ids     *follow.Identifiers // give packets their identifiers; shared by all files
 	packets int                 // that a suspicion has added
 }
 
@@ -110,12 +112,12 @@ func (s *sightings) add(source *capture.Source, p *capture.Packet) {
 // read adds all packets of a file, and rewinds it. Of a live stream it adds the packets received so
 // far, which stay unread.
 func (s *sightings) read(f file.InputFile, memory uint64) error {
-	opened, ok := regular(f)
-	stream, live := f.In.(*pump)
+	opened, isRegular := regular(f)
+	stream, isLive := f.In.(*pump)
 	switch {
-	case live:
-		f.In, f.Waits, f.Late = stream.received(), false, nil
-	case !ok:
+	case isLive:
+		f.In, f.Waits, f.Late = stream.received(), false, nil // in this copy of f
+	case !isRegular:
 		return fmt.Errorf("--align reads files twice, and %s cannot be: write it to a file first", f.Name)
 	}
 	in, err := file.NewInput([]file.InputFile{f}, file.InputOptions{Memory: memory, Match: func(source *capture.Source, p *capture.Packet) bool {
@@ -129,7 +131,7 @@ func (s *sightings) read(f file.InputFile, memory uint64) error {
 	for packets := make([]capture.Packet, 1); err == nil; {
 		_, err = in.Read(packets, nil) // the second reading reports errors
 	}
-	if live {
+	if isLive {
 		return nil
 	}
 	_, err = opened.Seek(0, io.SeekStart)
@@ -154,7 +156,8 @@ func aheadOf(c *follow.Clock) string {
 	return fmt.Sprintf("%.6f s ahead of", c.Ahead.Seconds())
 }
 
-// A suspicion compares the packets of several files, to report clocks that differ.
+// A suspicion compares the packets of several files, to report clocks that differ. It corrects
+// nothing.
 type suspicion struct {
 	ids   follow.Identifiers
 	seen  map[string]*sightings // by file

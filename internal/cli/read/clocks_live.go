@@ -75,7 +75,8 @@ func (c *clocks) correctLive(ctx context.Context, p *frame.Process, files []file
 	return nil
 }
 
-// realign adds a packet of a live stream, and corrects the clocks again after each realignInterval.
+// realign adds a packet to the sightings of its live stream, and corrects the clocks again after
+// each realignInterval. It does nothing for files.
 func (c *clocks) realign(s *capture.Source, p *capture.Packet) {
 	l := c.live
 	if l == nil || !p.HasTime() {

@@ -14,7 +14,7 @@ import (
 // A decoder is an output that decodes packets, and counts those that it cannot decode.
 type decoder struct {
 	capture.Output
-	more      func(from int) []capture.Source // Description.More
+	more      func(from int) []capture.Source // Description.More: the sources from this index on
 	sources   []capture.Source
 	undecoded map[uint16]uint64 // packets by link type
 }

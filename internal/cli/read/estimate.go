@@ -15,12 +15,12 @@ import (
 
 // A sampling describes how the packets of the files were sampled, as far as estimates need it.
 type sampling struct {
-	weight   uint32                   // the largest weight of a packet
+	weight   uint32                   // the largest weight of a packet: how many it represents
 	verdicts [xdp.VerdictSlots]uint32 // the largest weight of the packets with each verdict
 	length   uint32                   // of the longest packet
 	byRate   bool                     // verdicts have sampling rates of their own
-	unfixed  []string                 // ways of sampling without a fixed rate, at most maxUnfixed
-	further  uint64                   // the number of such ways beyond maxUnfixed
+	unfixed  []string                 // sampling without a fixed rate, in words; at most maxUnfixed
+	further  uint64                   // how many such ways there are beyond maxUnfixed
 	lost     uint64                   // sampled packets that were lost
 }
 

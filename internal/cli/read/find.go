@@ -58,7 +58,9 @@ const disorder = 10 * time.Second
 
 // inPeriod returns the files that may have packets in the period, by the times of their first and
 // last packets. If the end of a file cannot be read without the rest, its modification time is the
-// upper bound. A file whose times are unknown is included.
+// upper bound. A file whose times are unknown is included. inPeriod also sets the date of moments
+// that have none, to the day on which the last file begins, and notes the times of the other files
+// for period.missed.
 func (in *readInputs) inPeriod(p *period) (files []file.InputFile) {
 	spans := make([]*capfile.Span, len(in.files))
 	memory, latest := new(capfile.Memory), int64(0)

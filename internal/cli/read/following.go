@@ -54,6 +54,9 @@ type following struct {
 	printed uint64 // packets, including those in text
 }
 
+// leadWidth is the columns of what precedes a further place of a packet: the time since the first.
+const leadWidth = 15
+
 // followText is the size in bytes at which text is printed.
 const followText = 64 << 10
 
@@ -153,25 +156,25 @@ func (f *following) End(final capture.Accounts) (capture.Accounts, error) {
 }
 
 // appendWay appends the line of a packet where it was seen first, and a line for each further
-// place, with the time since the first.
+// place, with the time since the first. w.Unclear has records that fit this packet and others.
 func appendWay(b []byte, w *follow.Way) []byte {
 	first := w.Records[0]
 	b = append(b, first.Text...)
 	if w.Fits > 0 {
-		b = fmt.Appendf(b, "%15s fits %d packets\n", "ambiguous:", w.Fits)
+		b = fmt.Appendf(b, "%*s fits %d packets\n", leadWidth, "ambiguous:", w.Fits)
 	}
 	for _, r := range w.Records[1:] {
-		b = fmt.Appendf(b, "%15s %s", fmt.Sprintf("%+.3f us", float64(r.Time-first.Time)/1e3), r.Text)
+		b = fmt.Appendf(b, "%*s %s", leadWidth, fmt.Sprintf("%+.3f us", float64(r.Time-first.Time)/1e3), r.Text)
 		switch {
-		case r.Holds(first):
+		case r.Holds(first): // GRO has merged it with others
 			b = fmt.Appendf(b, " in a packet of %d bytes", r.WireLen)
-		case first.Holds(r):
+		case first.Holds(r): // GSO has cut it into parts
 			b = fmt.Appendf(b, " %d bytes of it", r.WireLen)
 		}
 		b = append(b, '\n')
 	}
 	for _, r := range w.Unclear {
-		b = fmt.Appendf(b, "%15s %s\n", "ambiguous:", r.Place)
+		b = fmt.Appendf(b, "%*s %s\n", leadWidth, "ambiguous:", r.Place)
 	}
 	return b
 }

@@ -25,8 +25,8 @@ type readInputs struct {
 	ctx   context.Context
 	tls   *outputs.TLSOptions
 	files []file.InputFile
-	opens []*os.File
-	conns []io.Closer
+	opens []*os.File  // of files, to be closed
+	conns []io.Closer // of files that are streams, to be closed
 
 	several bool                  // there are several inputs, which must not wait for each other
 	hostOf  func(*url.URL) string // returns the prefix of the names of a stream's interfaces; nil = no prefix
@@ -49,14 +49,17 @@ func (in *readInputs) add(name string) error {
 	if url := streamURL(name); url != nil {
 		return in.addStream(url)
 	}
-	f, err := os.Stdin, error(nil)
+	f := os.Stdin
 	if name == "-" {
 		name = frame.StdinName
 		if term.IsTerminal(int(f.Fd())) {
 			return errors.New("standard input is a terminal: pipe a capture into xdpcap read -")
 		}
-	} else if f, err = frame.OpenInput(name); err != nil {
-		return err
+	} else {
+		var err error
+		if f, err = frame.OpenInput(name); err != nil {
+			return err
+		}
 	}
 	in.opens = append(in.opens, f)
 	info, err := f.Stat()
@@ -128,7 +131,7 @@ func (in *readInputs) addStream(u *url.URL) error {
 		}
 		in.notice(fmt.Errorf("%s has ended", f.Name))
 	})
-	f.In, f.Late = p, p.isIdle
+	f.In, f.Late = p, p.isIdle // while it is idle, the other streams are read
 	in.conns, in.files = append(in.conns, p), append(in.files, f)
 	return nil
 }

@@ -22,11 +22,14 @@ type period struct {
 type moment struct {
 	text  string // as given; "" = not given
 	time  time.Time
-	daily bool // a time of the day, without a date so far
+	daily bool // a time of the day, which has no date before setDay
 }
 
-// momentLayouts are the formats of a moment, in local time unless it has a Z or an offset. The
-// first two have no date. A fraction may follow the seconds.
+// dailyLayouts is how many of the momentLayouts, the first ones, have no date.
+const dailyLayouts = 2
+
+// momentLayouts are the formats of a moment, in local time unless it has a Z or an offset. A
+// fraction may follow the seconds.
 var momentLayouts = []string{
 	"15:04", "15:04:05", "2006-01-02",
 	"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02 15:04Z07:00", "2006-01-02 15:04:05Z07:00",
@@ -43,7 +46,7 @@ func (m *moment) Set(text string) error {
 	}
 	for i, layout := range momentLayouts {
 		if t, err := time.ParseInLocation(layout, strings.Replace(text, "T", " ", 1), time.Local); err == nil {
-			*m = moment{text: text, time: t, daily: i < 2}
+			*m = moment{text: text, time: t, daily: i < dailyLayouts}
 			return nil
 		}
 	}
@@ -83,8 +86,8 @@ func (p *period) check() error {
 	return nil
 }
 
-// contains reports whether a packet of this time, in nanoseconds since 1970, is in the period. The
-// first packet sets the date of moments that have none.
+// contains reports whether a packet of this time, in nanoseconds since 1970, is in the period, and
+// notes the time for missed. The first packet sets the date of moments that have none.
 func (p *period) contains(nanoseconds int64) bool {
 	if !p.isGiven() {
 		return true

@@ -77,7 +77,7 @@ func protocolOf(link headers.Link, packet []byte) protocol {
 	return protocol{class.Family(), class.Protocol()}
 }
 
-// A named is a tally with its names.
+// A named is a tally with its names, which are the first cells of its row in a table.
 type named struct {
 	names []string
 	tally readTally

@@ -33,7 +33,7 @@ type pump struct {
 	chunks []chunk   // received and not read yet
 	size   int       // bytes in chunks
 	err    error     // after the chunks; nil = there may be more
-	polled bool      // isIdle is called, so Read need not wait
+	polled bool      // isIdle was called, so Read need not wait: its caller polls several streams
 	closed bool
 }
 
@@ -90,7 +90,8 @@ func (p *pump) Read(b []byte) (int, error) {
 	if len(p.chunks) > 0 {
 		wait = min(wait, time.Until(p.chunks[0].at.Add(pumpHold)))
 	}
-	if len(p.chunks) == 0 || wait > 0 && p.err == nil && p.size < pumpSize/2 {
+	isHeld := wait > 0 && p.err == nil && p.size < pumpSize/2
+	if len(p.chunks) == 0 || isHeld {
 		p.mu.Unlock()
 		time.Sleep(wait)
 		p.mu.Lock()
@@ -106,7 +107,8 @@ func (p *pump) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// isIdle reports whether all received bytes were read, and the stream has not ended.
+// isIdle reports whether all received bytes were read, and the stream has not ended. From the first
+// call on, Read returns at once if there are no bytes: its caller has other streams to read.
 func (p *pump) isIdle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -142,7 +142,8 @@ func (o *Options) command(p *frame.Process, split func(args []string, dash int) 
 func (o *Options) addFlags(cmd *cobra.Command) {
 	o.filter.Netmask = net.IPMask{0, 0, 0, 0} // tcpdump's for files
 	if o.gathers {
-		frame.AddFlags(cmd, "Which packets", append(o.filter.Flags(), o.countFlag(), o.clocks.flags()[0])...)
+		shiftFlag := o.clocks.flags()[0]
+		frame.AddFlags(cmd, "Which packets", append(o.filter.Flags(), o.countFlag(), shiftFlag)...)
 		frame.AddFlags(cmd, "Output", frame.Except(frame.CommandLineOnly, append(o.FileFlags(), o.SFlow.AgentFlag()))...)
 		o.addOutputFlags(cmd)
 		return
@@ -191,7 +192,9 @@ func (o *Options) countFlag() frame.Flag {
 	return frame.Flag{Name: "packet-count", Letter: "c", Value: &o.Count, Settings: frame.CommandLineOnly, Help: "end after this many `packets`"}
 }
 
-// check finds mistakes in the flags before a file is opened. given reports whether a flag was set.
+// check finds mistakes in the flags before a file is opened, and sets the fields that follow from
+// them: the targets of -w, o.lines, o.Series, and o.Format and o.json where these mean the same.
+// given reports whether a flag was set.
 func (o *Options) check(given func(flag string) bool) (err error) {
 	switch {
 	case len(o.files) == 0 && o.gathers:
@@ -241,12 +244,14 @@ func (o *Options) check(given func(flag string) bool) (err error) {
 			return err
 		}
 	}
-	if o.Series, err = o.Rotation(given); err != nil || o.Series == nil || o.Series.Period == 0 && !o.Rotate.NamesTimes() {
+	if o.Series, err = o.Rotation(given); err != nil || o.Series == nil {
 		return err
 	}
-	// Files begin and end, and are named, by the time stamps of packets. With -G the first period
-	// begins with the first packet.
-	o.Series.Stamped, o.Series.FromFirst = true, o.Rotate.Every > 0
+	if usesTimes := o.Series.Period != 0 || o.Rotate.NamesTimes(); usesTimes {
+		// Files begin and end, and are named, by the time stamps of packets. With -G the first
+		// period begins with the first packet.
+		o.Series.Stamped, o.Series.FromFirst = true, o.Rotate.Every > 0
+	}
 	return nil
 }
 

@@ -22,9 +22,9 @@ type replayOptions struct {
 	against  string        // another program; "" = the verdicts in the capture
 	ingress  string        // interface; "" = loopback
 	expect   string        // file; "" = none
-	yes      bool
-	sent     bool
-	measure  bool
+	yes      bool          // the program may change maps that others use
+	sent     bool          // run what the host of the capture sent, not what it received
+	measure  bool          // measure the cost instead of comparing verdicts
 	duration time.Duration // of --measure, in CPU time
 
 	sample  replay.Sample // packets for --measure

@@ -33,8 +33,8 @@ type readRun struct {
 	notices    []string           // of the input, printed at the end
 	printing   sync.Mutex         // held by notify
 	memory     uint64             // bytes that were available before the sandbox
-	decoder    *decoder           // nil = no output decodes packets
-	copies     *suspicion         // compares the clocks of printed files; nil = they are not compared
+	decoder    *decoder           // the first output that decodes packets; nil = none does
+	copies     *suspicion         // finds files with the same packets at other times; nil = none are sought
 	outputs.Destinations
 }
 
@@ -80,7 +80,7 @@ func (r *readRun) run(ctx context.Context) error {
 	}
 	defer in.Close()
 	r.o.choice.reasonName = in.Description().ReasonName
-	var from capture.Input = in
+	var from capture.Input = in // what the outputs read: in, perhaps replayed and anonymized
 	if replayed := r.o.replay; replayed != nil && !replayed.measure {
 		replayed.input = replay.NewInput(in, replayed.options)
 		from = replayed.input
@@ -93,13 +93,16 @@ func (r *readRun) run(ctx context.Context) error {
 	r.finish()
 	switch {
 	case r.o.replay == nil:
-	case r.o.replay.measure && err == nil:
+	case r.measures() && err == nil:
 		err = r.o.replay.printMeasured(ctx, r.o)
 	default:
 		err = errors.Join(err, r.o.replay.print(r.o))
 	}
 	return errors.Join(append([]error{notEPIPE(err), r.o.choice.checkFound(in.Sources())}, r.undecoded()...)...)
 }
+
+// measures reports whether the command is replay --measure.
+func (r *readRun) measures() bool { return r.o.replay != nil && r.o.replay.measure }
 
 // finish waits for the commands of -z, and prints the messages about the whole reading.
 func (r *readRun) finish() {
@@ -135,7 +138,8 @@ func unlessCanceled(ctx context.Context, err error) error {
 	return err
 }
 
-// options are the options for reading.
+// options are the options for reading. It also opens the statistics, which get the comments of each
+// section.
 func (r *readRun) options() file.InputOptions {
 	o := file.InputOptions{Skip: r.o.skip, Count: r.o.readLimit(), Memory: r.memory, Match: r.matches, Notice: func(err error) {
 		if !errors.Is(err, outputs.ErrReaderGone) && !errors.Is(err, capture.ErrEnough) {
@@ -149,7 +153,9 @@ func (r *readRun) options() file.InputOptions {
 	return o
 }
 
-// matches reports whether the choice and the filter select a packet.
+// matches reports whether the choice and the filter select a packet. It is called for each packet
+// of the files, so it also passes them on to the comparisons of clocks, and counts those to which
+// the filter cannot be applied.
 func (r *readRun) matches(s *capture.Source, p *capture.Packet) bool {
 	r.o.clocks.realign(s, p)
 	if r.copies != nil {
@@ -196,10 +202,11 @@ func (r *readRun) openOutputs(ctx context.Context) error {
 
 // enterSandbox gives up privileges before packets are read, because a file may attack its reader.
 func (r *readRun) enterSandbox() error {
-	if r.o.replay != nil && r.o.replay.measure {
+	if r.measures() {
 		return nil // --measure needs the CPU's counters, and a CPU for itself
 	}
-	if box := r.o.Sandbox.Box(); box != nil && (len(r.Opened) > 0 || r.o.json || r.o.lines || r.o.page.path != "") {
+	writesOutput := len(r.Opened) > 0 || r.o.json || r.o.lines || r.o.page.path != ""
+	if box := r.o.Sandbox.Box(); box != nil && writesOutput {
 		r.o.OutputNeeds(box)
 	}
 	return r.o.Sandbox.Enter(r.notify, append(r.Givers(), &r.o.page)...)
@@ -224,7 +231,7 @@ func (r *readRun) leaveEmpty(ctx context.Context, err error) error {
 }
 
 // allOutputs are all outputs for packets: first those of -w, in that order. They get the packets of
-// from, which are those of the files, replayed or anonymized or not.
+// from, which are those of in, perhaps replayed and anonymized.
 func (r *readRun) allOutputs(in *file.Input, from capture.Input) (all []capture.Output, err error) {
 	for _, out := range r.Outputs {
 		for _, text := range out.Invitation() {
@@ -240,7 +247,7 @@ func (r *readRun) allOutputs(in *file.Input, from capture.Input) (all []capture.
 		r.stats.Input = in
 		all = append(all, r.decode(&outputs.Printed{Output: r.stats}))
 	}
-	if r.o.replay != nil && r.o.replay.measure {
+	if r.measures() {
 		return append(all, &r.o.replay.sample), nil
 	}
 	printed, err := r.printedOutput(in, from)
@@ -256,6 +263,8 @@ func (r *readRun) allOutputs(in *file.Input, from capture.Input) (all []capture.
 // printedOutput is the output that prints packets to standard output; nil = there is none.
 func (r *readRun) printedOutput(in *file.Input, from capture.Input) (capture.Output, error) {
 	o := r.o
+	hasOtherOutput := len(r.Outputs) > 0 || o.replay != nil || r.stats != nil
+	mayCompare := len(o.files) > 1 && len(o.files) <= maxComparedFiles && !o.clocks.isGiven()
 	switch {
 	case o.stats:
 		return nil, nil
@@ -270,8 +279,8 @@ func (r *readRun) printedOutput(in *file.Input, from capture.Input) (capture.Out
 			options.MoreJSON = lines.NewObjects(from, o.printing.Format(false), len(o.files) > 1).Append
 		}
 		return file.New(o.Process.Stdout.File, options)
-	case len(r.Outputs) == 0 && o.replay == nil && r.stats == nil || o.Print:
-		if len(o.files) > 1 && len(o.files) <= maxComparedFiles && !o.clocks.isGiven() {
+	case o.Print || !hasOtherOutput:
+		if mayCompare {
 			r.copies = &suspicion{limit: maxComparedPackets}
 		}
 		out := o.Process.Stdout
@@ -286,7 +295,7 @@ func (r *readRun) isText(name string) bool {
 }
 
 // decode wraps an output to count the packets that it cannot decode. All outputs get the same
-// packets, so only the first one that decodes is wrapped.
+// packets, so only the first one that decodes is wrapped: further calls return out as it is.
 func (r *readRun) decode(out capture.Output) capture.Output {
 	if r.decoder != nil {
 		return out

@@ -24,7 +24,7 @@ const (
 
 // statistics is an output that makes the report of read --stats, and the page of --report.
 type statistics struct {
-	out   io.Writer   // nil = the report is not printed
+	out   io.Writer   // nil = the report is not printed, only the page is made
 	json  bool        // print it as an object
 	page  *pageWriter // nil without --report
 	Input *file.Input // set before the first packet
@@ -42,8 +42,8 @@ type statistics struct {
 	reasons     map[cause]*readTally  // of packets that were thrown away
 	flows       map[meter.Flow]*readTally
 	overflow    readTally // packets of flows beyond maxReadFlows
-	from, to    int64     // times of the first and the last packet, in ns since the epoch
-	timed       bool      // from and to are known
+	from, to    int64     // the earliest and the latest time of a packet, in ns since the epoch
+	timed       bool      // from and to are known: a packet had a time
 	sampling    sampling
 }
 
@@ -130,8 +130,10 @@ func (s *statistics) addSources() {
 	}
 }
 
+// add counts a packet in all tallies that it belongs to.
 func (s *statistics) add(p *capture.Packet) {
-	length, weight, source := max(p.WireLen, uint32(len(p.Data))), max(p.Weight, 1), &s.sources[p.Source]
+	length, weight := max(p.WireLen, uint32(len(p.Data))), max(p.Weight, 1) // Weight 0 = unknown
+	source := &s.sources[p.Source]
 	s.sampling.addPacket(p, length, weight)
 	s.total.add(length, weight)
 	ofInterface := s.tallies[p.Source]

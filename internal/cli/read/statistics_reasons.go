@@ -29,8 +29,8 @@ type reasonRate struct {
 	readRate
 }
 
-// addReason counts a packet that was thrown away, and returns the reason; "" = it was not thrown
-// away, or the file has no reason. Causes beyond maxReadReasons are one: others.
+// addReason counts a packet by the cause if it was thrown away, and returns the reason; "" = it was
+// not thrown away, or the file has no reason. Causes beyond maxReadReasons are one: others.
 func (s *statistics) addReason(p *capture.Packet, length, weight uint32) (reason string) {
 	reason, location := s.causeNames(p.Source, p.Facts)
 	if reason == "" {

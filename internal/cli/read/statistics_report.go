@@ -104,16 +104,17 @@ func difference(a, b *uint64) *uint64 {
 
 // String is the equation of the account, or a list of the numbers if the file lacks some.
 func (a *fileAccount) String() string {
-	var known []string
-	for _, n := range []struct {
+	all := []struct {
 		value *uint64
 		name  string
-	}{{a.Seen, "seen"}, {a.FilteredOut, "filtered out"}, {a.NotSampled, "not sampled"}, {a.Lost, "lost"}, {a.Captured, "captured"}} {
+	}{{a.Seen, "seen"}, {a.FilteredOut, "filtered out"}, {a.NotSampled, "not sampled"}, {a.Lost, "lost"}, {a.Captured, "captured"}}
+	var known []string
+	for _, n := range all {
 		if n.value != nil {
 			known = append(known, fmt.Sprintf("%d %s", *n.value, n.name))
 		}
 	}
-	if len(known) == 5 {
+	if len(known) == len(all) {
 		return known[0] + " = " + strings.Join(known[1:], " + ")
 	}
 	return strings.Join(known, ", ")

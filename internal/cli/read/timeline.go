@@ -28,7 +28,8 @@ const maxSteps = 120
 // that the number of a step times its length does not overflow.
 func (t *timeline) add(ns int64, bytes uint32, lost uint64) {
 	const limit = 1 << 62
-	if ns = min(max(ns, -limit), limit); t.steps == nil {
+	ns = min(max(ns, -limit), limit)
+	if t.steps == nil {
 		t.step, t.steps = time.Microsecond, make(map[int64]timeStep)
 		t.first = stepNumber(ns, t.step)
 		t.end = t.first + 1
