@@ -6,8 +6,8 @@ import "github.com/xdpcap/xdpcap/capture/internal/probe"
 // batch, and returns how many. It reads each packet once, on the way from the ring to the block;
 // Reader.Take and Write by groups take three passes, and wait for memory in each. It stops at rare
 // cases and leaves them to Reader.Take: a perf ring (Rings.Run returns false), a damaged record or
-// a VLAN tag to put back (run.Next returns nil), a source that the encoder does not have yet, a full
-// batch, or a full ledger. Its time counts as Reading, because the output only waits for it.
+// a VLAN tag to put back (run.Next returns nil), a source that the encoder does not have yet, a
+// full batch, or a full ledger. Its time counts as Reading, because the output only waits for it.
 func writePlain(r *probe.Reader, e *Encoder, into *Batch) (n int) {
 	r.Laps.Lap(probe.Writing) // the time since the last call of Lap
 	ledger := r.Ledger

@@ -130,7 +130,8 @@ const (
 
 // finders find culprits, each for the losses that match one of the patterns for REASON@function
 // (path.Match). On a kernel that hides functions, an address takes the function's place. At XDP
-// the map of a redirect takes its place, "map 7"; an aborted, unknown or failed tx verdict has none.
+// the map of a redirect takes its place, "map 7"; an aborted, unknown or failed tx verdict has no
+// function.
 var finders = []struct {
 	causes []string
 	find   func(*Finder, Loss, lost.Counters) []Evidence
