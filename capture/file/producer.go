@@ -52,7 +52,7 @@ func (p *producer) beginQueue(out blockWriter, name string, d *capture.Descripti
 // addBlock adds a block of a capture file that is not a packet, to the open chunk of the queue or,
 // if that has no room, to the next one. If that fails, the next Write returns the error.
 func (p *producer) addBlock(e *copyEncoder, b Block) {
-	for p.queue.failure() == nil && !e.block(p.queue.open, b) {
+	for p.queue.failure() == nil && !e.block(p.queue.openChunk, b) {
 		if p.queue.next() != nil {
 			return
 		}
@@ -65,7 +65,7 @@ func (p *producer) endQueue() error {
 	// Such as descriptions of sources without packets. They need no check for room: append moves
 	// the blocks of a full chunk to larger memory.
 	if e, ok := p.enc.(lateEncoder); ok && p.queue.failure() == nil {
-		e.finish(p.queue.open)
+		e.finish(p.queue.openChunk)
 	}
 	err := p.queue.end()
 	if e, ok := p.enc.(*copyEncoder); ok {
@@ -83,7 +83,7 @@ func (p *producer) Write(packets []capture.Packet) error {
 		return err
 	}
 	for {
-		n, err := p.enc.packets(p.queue.open, packets)
+		n, err := p.enc.packets(p.queue.openChunk, packets)
 		if err != nil {
 			return fmt.Errorf("write packets to %s: %w", cmp.Or(p.name, "the file"), err)
 		}
@@ -108,7 +108,7 @@ func (p *producer) Flush() error {
 		return err
 	}
 	if e, ok := p.enc.(pcapngEncoder); ok {
-		e.describeAdded(p.queue.open)
+		e.describeAdded(p.queue.openChunk)
 	}
 	p.queue.tendIfDue()
 	return p.queue.flush()
@@ -129,7 +129,7 @@ func (p *producer) WriteDirect(take func(*capture.Encoder, *capture.Batch) int) 
 	if err := p.queue.failure(); err != nil {
 		return err
 	}
-	c := p.queue.open
+	c := p.queue.openChunk
 	p.direct = capture.Batch{Blocks: c.blocks, Ends: c.ends, Start: c.start}
 	n := take(e.Encoder, &p.direct)
 	c.blocks, c.ends = p.direct.Blocks, p.direct.Ends

@@ -16,14 +16,14 @@ import (
 // belongs to one goroutine at a time; any goroutine may read size and takenNow.
 type stream struct {
 	out    io.Writer
-	name   string       // the file's name in errors
-	frames *frames      // nil without compression
-	unsent []byte       // the file's header, until it is written; then nil
-	header int64        // bytes of the header in the file
-	start  int64        // position in the queue minus offset in the file; without compression
-	size   atomic.Int64 // bytes written to the file
-	torn   bool         // the file ends with a partial block that could not be removed
-	recent recent       // the last blocks in the file, which takeBack may remove
+	name   string           // the file's name in errors
+	frames *frames          // nil without compression
+	unsent []byte           // the file's header, until it is written; then nil
+	header int64            // bytes of the header in the file
+	start  int64            // position in the queue minus offset in the file; without compression
+	size   atomic.Int64     // bytes written to the file
+	torn   bool             // the file ends with a partial block that could not be removed
+	recent recent           // the last blocks in the file, which takeBack may remove
 	mu     sync.Mutex       // guards taken
 	taken  capture.Accounts // Captured and Bytes of the packets in the file
 	err    error            // the file's first error, which ends writing
