@@ -168,7 +168,7 @@ func (in *Input) Read(packets []capture.Packet, idle func()) (n int, err error) 
 		case err != nil:
 			in.err = err
 		case b.Kind == capfile.Packet:
-			if in.fill(&packets[n], &in.packets[n], b); in.count(&packets[n]) {
+			if in.fill(&packets[n], &in.packets[n], b); in.accept(&packets[n]) {
 				n++
 			}
 		case n > 0: // b comes after these packets, so the next Read handles it
@@ -186,6 +186,7 @@ func (in *Input) Read(packets []capture.Packet, idle func()) (n int, err error) 
 	return n, nil
 }
 
+// next returns the next block of all files, in the order of the merge; io.EOF after Stop.
 func (in *Input) next() (*capfile.Block, error) {
 	if in.ended.Load() {
 		return nil, io.EOF
@@ -229,8 +230,9 @@ func (in *Input) fill(p *capture.Packet, f *storedPacket, b *capfile.Block) {
 	p.Facts, p.Data, p.Source, p.Stored = &f.Facts, from.Data, uint16(b.Interface.Number), &f.Stored
 }
 
-// count counts a packet. It returns false if the packet is filtered out.
-func (in *Input) count(p *capture.Packet) bool {
+// accept counts a packet, and reports whether Read returns it. Otherwise it is filtered out. It ends
+// the reading with the last packet that InputOptions.Count allows.
+func (in *Input) accept(p *capture.Packet) bool {
 	source := int(p.Source)
 	a := &in.counts[source]
 	a.Seen++

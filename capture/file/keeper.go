@@ -192,8 +192,8 @@ func (k *Keeper) remove(i int, file *outfile.Removal) {
 			return
 		}
 	}
-	isFreed, room := file.Frees(1) || k.space.isFull(), file.Room()
-	freeErr := k.readFree(file)
+	isFreed, room := file.Frees(1) || k.space.holdsMost(), file.Room() // 1 name, which is removed below
+	freeErr := k.readFree(file)                                        // before the room becomes free
 	err = os.Remove(leaving.path)
 	k.noticeStays(err)
 	if err != nil || isFreed || k.limits.MinFree == 0 {

@@ -246,6 +246,7 @@ func (k *Keeper) needsSync() bool {
 	return true
 }
 
+// syncDisk syncs the disk of a file, and then counts as free what the file system reports.
 func (k *Keeper) syncDisk(file *outfile.File) {
 	k.mu.Lock()
 	began := time.Now()
