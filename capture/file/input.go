@@ -230,8 +230,8 @@ func (in *Input) fill(p *capture.Packet, f *storedPacket, b *capfile.Block) {
 	p.Facts, p.Data, p.Source, p.Stored = &f.Facts, from.Data, uint16(b.Interface.Number), &f.Stored
 }
 
-// accept counts a packet, and reports whether Read returns it. Otherwise it is filtered out. It ends
-// the reading with the last packet that InputOptions.Count allows.
+// accept counts a packet, and reports whether Read returns it. Otherwise it is filtered out. The
+// last packet that InputOptions.Count allows ends the reading.
 func (in *Input) accept(p *capture.Packet) bool {
 	source := int(p.Source)
 	a := &in.counts[source]

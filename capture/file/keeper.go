@@ -192,8 +192,9 @@ func (k *Keeper) remove(i int, file *outfile.Removal) {
 			return
 		}
 	}
-	isFreed, room := file.Frees(1) || k.space.holdsMost(), file.Room() // 1 name, which is removed below
-	freeErr := k.readFree(file)                                        // before the room becomes free
+	// Frees counts the one name that is removed below. The free bytes are read before that, too.
+	isFreed, room := file.Frees(1) || k.space.holdsMost(), file.Room()
+	freeErr := k.readFree(file)
 	err = os.Remove(leaving.path)
 	k.noticeStays(err)
 	if err != nil || isFreed || k.limits.MinFree == 0 {

@@ -21,7 +21,7 @@ type part struct {
 	last       bool   // the session's last file: it is checked again when it is on disk
 	err        error  // the first problem that check found
 	unstored   bool   // finish found that packets may be missing in the file on disk
-	isComplete bool   // no more blocks come, and it waits to be finished; guarded by the keeper's mu
+	isComplete bool   // all blocks are written, but it is not finished; guarded by the keeper's mu
 }
 
 // newPart returns a part. Errors name the file by name.

@@ -288,7 +288,7 @@ func TestQueuesShareMemory(t *testing.T) {
 		q, err := newQueue(stalledWriter{stalled}, maxQueue, func() uint64 { return all - has() })
 		must(t, err)
 		defer q.end()
-		q.openChunk.blocks = append(q.openChunk.blocks, 0) // it waits to be written, so that no chunk becomes free
+		q.openChunk.blocks = append(q.openChunk.blocks, 0) // waits to be written: no chunk becomes free
 		q.flush()
 		queues = append(queues, q)
 	}
