@@ -288,7 +288,8 @@ func TestQueuesShareMemory(t *testing.T) {
 		q, err := newQueue(stalledWriter{stalled}, maxQueue, func() uint64 { return all - has() })
 		must(t, err)
 		defer q.end()
-		q.openChunk.blocks = append(q.openChunk.blocks, 0) // waits to be written: no chunk becomes free
+		// It waits to be written, so that no chunk becomes free.
+		q.openChunk.blocks = append(q.openChunk.blocks, 0)
 		q.flush()
 		queues = append(queues, q)
 	}

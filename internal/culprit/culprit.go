@@ -26,7 +26,7 @@ type Loss struct {
 	Egress   bool   // lost on the way out
 	Packets  uint64 // since Open
 	All      uint64 // packets that were lost for the reason in the function and direction, at any device
-	NFTApart bool   // Linux 6.18 or later, which drops packets for nf_tables in NFTFunction alone
+	NFTApart bool   // some loss is in NFTFunction: this kernel drops packets for nf_tables only there
 	Example  Flow   // one of the packets; only if WantsExample
 }
 
