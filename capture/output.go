@@ -65,15 +65,15 @@ type Files interface {
 // belongs to one goroutine.
 type SourceList struct {
 	all  []Source
-	come int // how many sources have come
+	came int // how many sources have come
 	more func(come int) []Source
 }
 
 // NewSourceList returns the list of the sources in a description.
 func NewSourceList(d *Description) *SourceList {
-	l := &SourceList{all: slices.Clone(d.Sources), come: len(d.Sources), more: d.More}
+	l := &SourceList{all: slices.Clone(d.Sources), came: len(d.Sources), more: d.More}
 	for i := range d.Sources {
-		l.come = max(l.come, d.Sources[i].Came)
+		l.came = max(l.came, d.Sources[i].Came)
 	}
 	return l
 }
@@ -85,11 +85,11 @@ func (l *SourceList) Update() (come []int) {
 	if l.more == nil {
 		return nil
 	}
-	for _, src := range l.more(l.come) {
+	for _, src := range l.more(l.came) {
 		if src.Came == 0 {
-			src.Place = l.come
+			src.Place = l.came
 		}
-		l.come = max(l.come+1, src.Came)
+		l.came = max(l.came+1, src.Came)
 		for len(l.all) <= src.Place {
 			l.all = append(l.all, Source{})
 		}

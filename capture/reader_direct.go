@@ -5,14 +5,14 @@ import "github.com/xdpcap/xdpcap/capture/internal/probe"
 // writePlain encodes the oldest packets directly from the shared rings, as many as fit into the
 // batch, and returns how many. It reads each packet once, on the way from the ring to the block;
 // Reader.Take and Write by groups take three passes, and wait for memory in each. It stops at rare
-// cases and leaves them to Reader.Take: a perf ring, a damaged record, a VLAN tag to put back, a
-// source that the encoder does not have yet, a full batch, or a full ledger. Its time counts as
-// Reading, because the output only waits for it.
+// cases and leaves them to Reader.Take: a perf ring (Rings.Run returns false), a damaged record or
+// a VLAN tag to put back (run.Next returns nil), a source that the encoder does not have yet, a
+// full batch, or a full ledger. Its time counts as Reading, because the output only waits for it.
 func writePlain(r *probe.Reader, e *Encoder, into *Batch) (n int) {
-	r.Laps.Lap(probe.Writing)
+	r.Laps.Lap(probe.Writing) // the time since the last call of Lap
 	ledger := r.Ledger
 	blocks, ends := into.Blocks, into.Ends
-	for before := -1; before != n; { // until a run ends without a packet
+	for before := -1; before < n; { // until a run has added no packet
 		run, ok := r.Rings.Run()
 		if !ok {
 			break
@@ -20,13 +20,14 @@ func writePlain(r *probe.Reader, e *Encoder, into *Batch) (n int) {
 		before = n
 		for rec := run.Next(); rec != nil; rec = run.Next() {
 			data := rec.Data()
-			source, ok := r.SourceOf(int(rec.Source))
+			slot := rec.Source // the kernel's number; source is the index in accounts and files
+			source, ok := r.SourceOf(int(slot))
 			isFull := cap(blocks)-len(blocks) < len(data)+MaxOverhead || len(ends) == cap(ends)
-			if !ok || r.Added > e.sources.come || isFull || ledger.IsFull() {
+			if !ok || r.Added > e.sources.came || isFull || ledger.IsFull() {
 				break
 			}
 			ledger.Take(source, len(data))
-			r.Finish(&rec.Facts, rec.Source, source)
+			r.Finish(&rec.Facts, slot, source)
 			blocks = e.append(blocks, uint16(source), &rec.Facts, data)
 			ends = append(ends, BlockEnd{
 				End: into.Start + int64(len(blocks)), Time: rec.Time, Bytes: uint32(len(data)), Source: uint32(source),
@@ -48,8 +49,8 @@ type directInput interface {
 }
 
 // directPath returns the output that takes packets directly from an input, and the function that it
-// calls for them; nil if the input or the output does not support that, or there are several
-// outputs.
+// calls for them. The output is nil if it or the input does not support that, or if there are
+// several outputs.
 func directPath(from Input, outputs []Output) (DirectOutput, func(*Encoder, *Batch) int) {
 	in, ok := from.(directInput)
 	if !ok || len(outputs) != 1 {

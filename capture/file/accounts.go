@@ -35,11 +35,11 @@ func accountsSoFar(d *capture.Description, reported, taken capture.Accounts) cap
 	return own
 }
 
-// withRefused returns the accounts of an output after packets that it had taken did not reach the
-// disk. refused has these packets, which then count as lost.
-func withRefused(as, refused capture.Accounts) capture.Accounts {
-	own := as.Plus(make(capture.Accounts, len(refused))) // a copy, at least as long as refused
-	for i, r := range refused {
+// withUnstored returns the accounts of an output after packets that it had taken did not reach the
+// disk. unstored has these packets, which then count as lost.
+func withUnstored(as, unstored capture.Accounts) capture.Accounts {
+	own := as.Plus(make(capture.Accounts, len(unstored))) // a copy, at least as long as unstored
+	for i, r := range unstored {
 		own[i].Captured -= r.Captured
 		own[i].Bytes -= r.Bytes
 		own[i].Lost += r.Captured

@@ -28,7 +28,8 @@ type batch struct {
 	ends   []capture.BlockEnd
 }
 
-// beginOf returns the position in the queue at which blocks with these ends begin.
+// beginOf returns the position in the queue at which blocks with these ends begin; 0 if there are
+// none.
 func beginOf(blocks []byte, ends []capture.BlockEnd) int64 {
 	if len(ends) == 0 {
 		return 0
@@ -51,7 +52,8 @@ func eachBlock(blocks []byte, ends []capture.BlockEnd) iter.Seq2[[]byte, *captur
 }
 
 // A chunk is memory for blocks and their ends. The goroutine that encodes appends to its batch,
-// even while the published part of it is being written.
+// even while the published part of it is being written. Positions in the queue count all bytes that
+// were ever added to its chunks.
 type chunk struct {
 	batch
 	published batch // the part of batch that may be written; guarded by the queue's mu
@@ -85,15 +87,15 @@ func (c *chunk) hasRoom(bytes int) bool {
 	return cap(c.blocks)-len(c.blocks) >= bytes && len(c.ends) < cap(c.ends) || len(c.ends) == 0
 }
 
-// noteEnd records the end of the last block, which is the packet's.
-func (c *chunk) noteEnd(p *capture.Packet) {
+// notePacket records the end of the last block, which is a packet's.
+func (c *chunk) notePacket(p *capture.Packet) {
 	c.ends = append(c.ends, capture.BlockEnd{
 		End: c.end(), Time: p.Time, Bytes: uint32(len(p.Data)), Source: uint32(p.Source),
 	})
 }
 
 // noteBlock records the end of the last block, which is not a packet but a headBlock, headMore or
-// otherBlock.
+// otherBlock. Such a block has no time.
 func (c *chunk) noteBlock(kind uint32) {
 	c.ends = append(c.ends, capture.BlockEnd{End: c.end(), Time: math.MinInt64, Source: kind})
 }

@@ -13,7 +13,7 @@ func (e *copyEncoder) trailer(b []byte, _ *statistics) []byte { return b }
 func (e *copyEncoder) packets(c *chunk, packets []capture.Packet) (n int, err error) {
 	for ; n < len(packets) && c.hasRoom(e.Len(&packets[n])); n++ {
 		c.blocks = e.Append(c.blocks, &packets[n])
-		c.noteEnd(&packets[n])
+		c.notePacket(&packets[n])
 	}
 	return n, nil
 }

@@ -47,9 +47,9 @@ func (f *File) Forget(source int) bool {
 	gone, ok := d.leaving[source]
 	if !ok {
 		if e, ok := f.enc.(pcapngEncoder); ok {
-			e.describeAdded(f.queue.open) // describes its interface even if it had no packets
+			e.describeAdded(f.queue.openChunk) // describes its interface even if it had no packets
 		}
-		d.leaving[source] = &departure{after: f.queue.open.end()}
+		d.leaving[source] = &departure{after: f.queue.openChunk.end()}
 		f.queue.wake()
 		return false
 	}

@@ -153,7 +153,7 @@ func (f *File) End(final capture.Accounts) (own capture.Accounts, err error) {
 	if !f.begun {
 		return final.Delivered(make(capture.Accounts, len(final))), nil
 	}
-	f.endQueue()
+	f.endQueue() // f.err and p.err below have its error
 	f.stopTimer()
 	if f.place.Period.IsZero() && f.current == nil && f.err == nil { // there was no packet
 		f.err = f.beginFile(f.rotation.first(time.Now().Round(0)))
@@ -182,7 +182,7 @@ func (f *File) End(final capture.Accounts) (own capture.Accounts, err error) {
 		err = p.err // it is the earlier error
 	}
 	err = cmp.Or(err, f.finisher.failure(), f.Close())
-	return withRefused(account(f.taken), f.finisher.refused), err
+	return withUnstored(account(f.taken), f.finisher.unstored), err
 }
 
 // Give changes the user and group, by id, of a file that Open or OpenSeries created. A file that

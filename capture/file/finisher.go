@@ -11,8 +11,8 @@ import (
 // rotation waits.
 const maxUnfinished = 8
 
-// A finisher syncs complete files to disk, one after the other, on its own goroutine, because a
-// sync may take seconds.
+// A finisher finishes complete files, one after the other: it syncs them to disk, and gives them
+// their final names. It has its own goroutine, because a sync may take seconds.
 type finisher struct {
 	rotation *Rotation
 	keeper   *Keeper
@@ -21,16 +21,16 @@ type finisher struct {
 	ended    chan struct{}
 	once     sync.Once // closes parts
 
-	mu      sync.Mutex
-	err     error            // the first
-	refused capture.Accounts // Captured and Bytes of files that did not reach the disk
+	mu       sync.Mutex
+	err      error            // the first
+	unstored capture.Accounts // Captured and Bytes of files that did not reach the disk
 }
 
 func newFinisher(r *Rotation, k *Keeper, sources int) *finisher {
 	f := &finisher{
 		rotation: r,
 		keeper:   k,
-		refused:  make(capture.Accounts, sources),
+		unstored: make(capture.Accounts, sources),
 		parts:    make(chan *part, maxUnfinished),
 		syncs:    make(chan *outfile.File, 1),
 		ended:    make(chan struct{}),
@@ -55,7 +55,7 @@ func (f *finisher) run() {
 }
 
 func (f *finisher) finish(p *part) {
-	info, _ := p.file.Stat()
+	info, _ := p.file.Stat() // first, because p.finish closes the file
 	err := p.finish()
 	if err == nil && f.rotation.Finished != nil {
 		f.rotation.Finished(p.path)
@@ -64,8 +64,8 @@ func (f *finisher) finish(p *part) {
 	if f.err == nil {
 		f.err = err
 	}
-	if p.refused {
-		f.refused = f.refused.Plus(p.stream.taken)
+	if p.unstored {
+		f.unstored = f.unstored.Plus(p.stream.taken)
 	}
 	f.mu.Unlock()
 	if err != nil {
@@ -84,19 +84,21 @@ func (f *finisher) sync(file *outfile.File) {
 	}
 }
 
+// add hands over a complete file. It waits while maxUnfinished others wait.
 func (f *finisher) add(p *part) {
-	f.keeper.queue(p)
+	f.keeper.markComplete(p)
 	f.parts <- p
 }
 
+// failure returns the first error of a file that could not be finished.
 func (f *finisher) failure() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.err
 }
 
-// end waits until all files are finished. After it, the caller may read refused. It may be called
-// again.
+// end waits until all files are finished. After it, the caller may read unstored. It may be
+// called again.
 func (f *finisher) end() {
 	f.once.Do(func() { close(f.parts) })
 	<-f.ended

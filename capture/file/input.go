@@ -30,7 +30,7 @@ type Input struct {
 	files   []*capfile.File
 	merge   *capfile.Merge
 	memory  *capfile.Memory // for decompression
-	live    bool            // a file may wait for more packets
+	waits   bool            // a file may wait for more packets: InputFile.Waits
 	started time.Time
 
 	sources    []capture.Source
@@ -89,7 +89,7 @@ func NewInput(files []InputFile, o InputOptions) (*Input, error) {
 	for _, file := range files {
 		options := capfile.Options{Memory: in.memory, Correct: file.Correct, Prefix: file.Prefix}
 		if file.Waits {
-			in.live, options.BeforeRead, options.Late = true, in.beforeRead, file.Late
+			in.waits, options.BeforeRead, options.Late = true, in.beforeRead, file.Late
 		}
 		f, err := capfile.New(file.In, file.Name, options)
 		if err != nil {
@@ -127,7 +127,7 @@ func (in *Input) Description() capture.Description {
 		OutletName: in.outlets.name, ReasonName: func(_ uint16, f *capture.Facts) string { return in.reasons.name(f.Reason) }, LocationName: in.locations.name,
 		Files: in,
 	}
-	if !in.live { // an output may wait in Write, because packets of complete files are not lost
+	if !in.waits { // an output may wait in Write, because packets of complete files are not lost
 		d.Stopped = in.stopped
 	}
 	return d
@@ -168,7 +168,7 @@ func (in *Input) Read(packets []capture.Packet, idle func()) (n int, err error) 
 		case err != nil:
 			in.err = err
 		case b.Kind == capfile.Packet:
-			if in.fill(&packets[n], &in.packets[n], b); in.count(&packets[n]) {
+			if in.fill(&packets[n], &in.packets[n], b); in.accept(&packets[n]) {
 				n++
 			}
 		case n > 0: // b comes after these packets, so the next Read handles it
@@ -186,6 +186,7 @@ func (in *Input) Read(packets []capture.Packet, idle func()) (n int, err error) 
 	return n, nil
 }
 
+// next returns the next block of all files, in the order of the merge; io.EOF after Stop.
 func (in *Input) next() (*capfile.Block, error) {
 	if in.ended.Load() {
 		return nil, io.EOF
@@ -197,7 +198,8 @@ func (in *Input) next() (*capfile.Block, error) {
 	return b, err
 }
 
-// fill makes p the packet of a block, with its facts in f.
+// fill makes p the packet of a block, with its facts in f. The number of an interface is the index
+// of its source.
 func (in *Input) fill(p *capture.Packet, f *storedPacket, b *capfile.Block) {
 	from := &b.Packet
 	// The fields are set one by one, because assigning a whole struct would build it and then copy
@@ -228,8 +230,9 @@ func (in *Input) fill(p *capture.Packet, f *storedPacket, b *capfile.Block) {
 	p.Facts, p.Data, p.Source, p.Stored = &f.Facts, from.Data, uint16(b.Interface.Number), &f.Stored
 }
 
-// count counts a packet. It returns false if the packet is filtered out.
-func (in *Input) count(p *capture.Packet) bool {
+// accept counts a packet, and reports whether Read returns it. Otherwise it is filtered out. The
+// last packet that InputOptions.Count allows ends the reading.
+func (in *Input) accept(p *capture.Packet) bool {
 	source := int(p.Source)
 	a := &in.counts[source]
 	a.Seen++

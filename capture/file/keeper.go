@@ -13,8 +13,9 @@ import (
 )
 
 // A Keeper tracks the existing files of a series, or of several Files that share it (see
-// File.KeepBy), both finished and unfinished ones. It counts their bytes, and removes the oldest
-// files of a ring of files. Any goroutine may call its methods.
+// File.KeepBy), both finished and unfinished ones: a file is finished when the finisher has synced
+// it to disk and given it its final name. It counts their bytes, and removes the oldest files of a
+// ring of files. Any goroutine may call its methods.
 type Keeper struct {
 	limits Rotation // Keep, MaxBytes, MinFree and Atomic
 	notice func(error)
@@ -23,8 +24,8 @@ type Keeper struct {
 	mu       sync.Mutex
 	finished sync.Cond          // a file was finished
 	parts    []*part            // files that are being written or wait to be finished
-	own      []ringFile         // finished files of a ring, the oldest first; empty without a ring
-	others   map[string]content // finished files by path, without a ring; at most maxSizes
+	ring     []ringFile         // finished files of a ring, the oldest first; empty without a ring
+	byPath   map[string]content // finished files by path, without a ring; at most maxSizes
 	size     int64              // bytes in finished files that were neither removed nor overwritten
 	space    space              // free bytes of the disk; unused without MinFree
 	syncing  bool               // beginSync has returned true, and syncDisk has not ended
@@ -71,7 +72,7 @@ func contentOf(p *part) content {
 // regular and to which no process writes, and removes the oldest if there are too many. notice is
 // called for the first file that cannot be removed, and when the ring first omits packets.
 func newKeeper(r *Rotation, notice func(error)) *Keeper {
-	k := &Keeper{limits: *r, notice: notice, free: freeOn, others: make(map[string]content)}
+	k := &Keeper{limits: *r, notice: notice, free: freeOn, byPath: make(map[string]content)}
 	k.finished.L = &k.mu
 	if r.Keep == 0 {
 		return k
@@ -85,10 +86,10 @@ func newKeeper(r *Rotation, notice func(error)) *Keeper {
 			k.noticeStays(err)
 			continue
 		}
-		k.own = append(k.own, ringFile{path, info, content{size: info.Size(), began: info.ModTime()}})
+		k.ring = append(k.ring, ringFile{path, info, content{size: info.Size(), began: info.ModTime()}})
 		k.size += info.Size()
 	}
-	for len(k.own) >= r.Keep || r.MaxBytes > 0 && k.size > r.MaxBytes {
+	for len(k.ring) >= r.Keep || r.MaxBytes > 0 && k.size > r.MaxBytes {
 		k.remove(0, nil)
 	}
 	return k
@@ -98,14 +99,14 @@ func newKeeper(r *Rotation, notice func(error)) *Keeper {
 func (k *Keeper) begin(p *part) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for k.limits.Keep > 0 && len(k.own) > 0 && len(k.own)+len(k.parts) >= k.limits.Keep {
+	for k.limits.Keep > 0 && len(k.ring) > 0 && len(k.ring)+len(k.parts) >= k.limits.Keep {
 		k.remove(0, nil)
 	}
 	k.parts = append(k.parts, p)
 }
 
-// queue marks a file as waiting to be finished.
-func (k *Keeper) queue(p *part) {
+// markComplete marks a file as waiting to be finished.
+func (k *Keeper) markComplete(p *part) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p.isComplete = true
@@ -119,12 +120,12 @@ func (k *Keeper) finish(p *part, info os.FileInfo) {
 	k.parts = slices.DeleteFunc(k.parts, func(other *part) bool { return other == p })
 	has := contentOf(p)
 	k.size += has.size
-	if k.limits.Keep == 0 && len(k.others) < maxSizes {
-		k.others[p.path] = has
+	if k.limits.Keep == 0 && len(k.byPath) < maxSizes {
+		k.byPath[p.path] = has
 	}
 	if k.limits.Keep > 0 && info != nil {
-		k.own = append(k.own, ringFile{p.path, info, has})
-		for !p.last && len(k.own) >= k.limits.Keep {
+		k.ring = append(k.ring, ringFile{p.path, info, has})
+		for !p.last && len(k.ring) >= k.limits.Keep {
 			k.remove(0, nil)
 		}
 	}
@@ -139,45 +140,46 @@ func (k *Keeper) isWaiting(matches func(*part) bool) bool {
 func anyPart(*part) bool { return true }
 
 // release waits until no file of this path waits to be finished, and stops tracking such files,
-// because the caller will overwrite the path. It reports whether it was a path of the ring's files.
-func (k *Keeper) release(path string) (wasOwn bool) {
+// because the caller will overwrite the path. With Atomic it removes those of a ring. It reports
+// whether it was a path of the ring's files.
+func (k *Keeper) release(path string) (wasOfRing bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for k.isWaiting(func(p *part) bool { return p.path == path }) {
 		k.finished.Wait()
 	}
-	k.size -= k.others[path].size
-	delete(k.others, path)
-	for i := len(k.own) - 1; i >= 0; i-- {
-		if !isFileOf(path, k.own[i].path) {
+	k.size -= k.byPath[path].size
+	delete(k.byPath, path)
+	for i := len(k.ring) - 1; i >= 0; i-- {
+		if !isFileOf(path, k.ring[i].path) {
 			continue
 		}
-		wasOwn = true
+		wasOfRing = true
 		if k.limits.Atomic { // otherwise the old file would stay until the new one is finished
 			k.remove(i, nil)
 		} else {
 			k.drop(i)
 		}
 	}
-	return wasOwn
+	return wasOfRing
 }
 
 // hasOlder reports whether there are files, besides the one being written, that can be removed.
 func (k *Keeper) hasOlder() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.own) > 0 || k.isWaiting(anyPart)
+	return len(k.ring) > 0 || k.isWaiting(anyPart)
 }
 
-// drop stops tracking a finished file. The caller holds mu.
+// drop stops tracking the finished file with an index in ring. The caller holds mu.
 func (k *Keeper) drop(i int) ringFile {
-	dropped := k.own[i]
-	k.own = slices.Delete(k.own, i, i+1)
-	k.size -= dropped.info.Size()
+	dropped := k.ring[i]
+	k.ring = slices.Delete(k.ring, i, i+1)
+	k.size -= dropped.size // as newKeeper or finish has added it
 	return dropped
 }
 
-// remove removes the finished file with an index in own, if its path still leads to the same file
+// remove removes the finished file with an index in ring, if its path still leads to the same file
 // and no process writes to it. file is the open file, or nil: a caller that has opened it does not
 // close it. Otherwise remove would open it a second time, and a process that starts in between,
 // such as a command of -z, would have the first descriptor until its exec and count as a reader.
@@ -197,7 +199,8 @@ func (k *Keeper) remove(i int, file *outfile.Removal) {
 			return
 		}
 	}
-	isFreed, room := file.Frees(1) || k.space.isFull(), file.Occupied()
+	// Frees counts the one name that is removed below. The free bytes are read before that, too.
+	isFreed, room := file.Frees(1) || k.space.holdsMost(), file.Occupied()
 	freeErr := k.readFree(file)
 	err = os.Remove(leaving.path)
 	k.noticeStays(err)
@@ -237,6 +240,7 @@ func (k *Keeper) sum() int64 {
 	return n
 }
 
+// existing is File.Existing without Free, which the Keeper cannot determine.
 func (k *Keeper) existing() Existing {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -248,13 +252,13 @@ func (k *Keeper) existing() Existing {
 			e.Since = c.began
 		}
 	}
-	for i := range k.own {
-		add(k.own[i].content)
+	for i := range k.ring {
+		add(k.ring[i].content)
 	}
 	for _, p := range k.parts {
 		add(contentOf(p))
 	}
-	for _, c := range k.others {
+	for _, c := range k.byPath {
 		add(c)
 	}
 	return e

@@ -258,6 +258,7 @@ func (k *Keeper) beginSync() bool {
 	return true
 }
 
+// syncDisk syncs the disk of a file, and then counts as free what the file system reports.
 func (k *Keeper) syncDisk(file *outfile.File) {
 	k.mu.Lock()
 	began := time.Now()
@@ -282,7 +283,7 @@ func (k *Keeper) removeOldest(skipOpen, must bool) bool {
 		k.finished.Wait()
 		oldest, file = k.oldest(skipOpen)
 	}
-	if oldest < 0 && !must || len(k.own) == 0 {
+	if oldest < 0 && !must || len(k.ring) == 0 {
 		return false
 	}
 	k.remove(max(oldest, 0), file)
@@ -292,7 +293,7 @@ func (k *Keeper) removeOldest(skipOpen, must bool) bool {
 // oldest returns the index of the oldest finished file; -1 if there is none. With skipOpen it is
 // the oldest that no other program has open, and file is that file, opened. The caller holds mu.
 func (k *Keeper) oldest(skipOpen bool) (index int, file *outfile.Removal) {
-	for i, r := range k.own {
+	for i, r := range k.ring {
 		if !skipOpen {
 			return i, nil
 		}

@@ -20,8 +20,8 @@ type part struct {
 	packets    uint64 // in the file, or on their way to it
 	last       bool   // the session's last file: it is checked again when it is on disk
 	err        error  // the first problem that check found
-	refused    bool   // finish found that packets may be missing in the file
-	isComplete bool   // it waits to be finished; guarded by the keeper's mu
+	unstored   bool   // finish found that packets may be missing in the file on disk
+	isComplete bool   // all blocks are written, but it is not finished; guarded by the keeper's mu
 }
 
 // newPart returns a part. Errors name the file by name.
@@ -36,14 +36,14 @@ func (f *File) newPart(path, name string, file *outfile.File) *part {
 }
 
 // openPart opens the file that will have this path. Rotation.NoOverwrite forbids to overwrite an
-// existing file, except one of the ring's own.
-func (f *File) openPart(path string, isOwn bool) (*part, error) {
+// existing file, except one of the ring.
+func (f *File) openPart(path string, isOfRing bool) (*part, error) {
 	name := f.options.Name
 	if name == "" || !f.rotation.isSingle() {
 		name = path
 	}
 	r := &f.rotation
-	opened, err := outfile.Open(path, outfile.Options{Atomic: r.Atomic, New: r.NoOverwrite && !isOwn, Regular: !r.isSingle(), Trust: f.options.trust()})
+	opened, err := outfile.Open(path, outfile.Options{Atomic: r.Atomic, New: r.NoOverwrite && !isOfRing, Regular: !r.isSingle(), Trust: f.options.trust()})
 	if err != nil {
 		return nil, err
 	}
@@ -55,12 +55,13 @@ func (f *File) openPart(path string, isOwn bool) (*part, error) {
 
 // openAt opens the file at a place. If skipOthers is set, it skips names of other users' files,
 // which the capture must not remove: otherwise another user could end the capture by such a file.
-// isOwn reports whether a path is a file of the ring, which may be overwritten.
-func (f *File) openAt(place Place, skipOthers bool, isOwn func(path string) bool) (*part, error) {
+// release prepares to overwrite a path, as Keeper.release does, and reports whether it is that of a
+// file of the ring, which NoOverwrite does not protect.
+func (f *File) openAt(place Place, skipOthers bool, release func(path string) (isOfRing bool)) (*part, error) {
 	r := &f.rotation
 	first := r.Path(place)
 	for path, tries := first, 1; ; tries++ {
-		p, err := f.openPart(path, isOwn(path))
+		p, err := f.openPart(path, release(path))
 		if err == nil {
 			f.place = place
 			return p, nil
@@ -135,10 +136,10 @@ func (p *part) bytes(position int64) int64 {
 // finish syncs a complete file to disk and then, with Atomic, renames it to its final name. If that
 // fails, the file keeps its partial name and its packets do not count as captured. A whole file
 // that another program has renamed keeps its packets in the account. If there was no room even for
-// the header, the file is removed.
+// the header, the file is removed: Close removes an abandoned one.
 func (p *part) finish() error {
 	if p.stream.err != nil && p.stream.size.Load() == 0 {
-		p.refused = true
+		p.unstored = true
 		p.file.Abandon()
 		p.file.Close()
 		return p.stream.err
@@ -153,7 +154,7 @@ func (p *part) finish() error {
 	if closed := p.file.Close(); err == nil {
 		err = closed
 	}
-	p.refused = err != nil || p.isSpoiled()
+	p.unstored = err != nil || p.isSpoiled()
 	if err == nil {
 		err = p.err
 	}

@@ -59,7 +59,7 @@ func (e *pcapEncoder) packets(c *chunk, packets []capture.Packet) (n int, err er
 			}
 		}
 		c.blocks = pcapng.AppendPcapPacket(c.blocks, e.unit, p.Stamp(), p.WireLen, p.Data)
-		c.noteEnd(p)
+		c.notePacket(p)
 	}
 	return n, nil
 }

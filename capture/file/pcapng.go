@@ -42,7 +42,7 @@ func (e pcapngEncoder) packets(c *chunk, packets []capture.Packet) (n int, err e
 	for ; n < len(packets) && c.hasRoom(len(packets[n].Data)+capture.MaxOverhead); n++ {
 		p := &packets[n]
 		c.blocks = e.Append(c.blocks, p)
-		c.noteEnd(p)
+		c.notePacket(p)
 	}
 	return n, nil
 }

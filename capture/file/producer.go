@@ -32,14 +32,14 @@ func (p *producer) prepare(d *capture.Description) (header []byte) {
 func (p *producer) beginQueue(out blockWriter, name string, d *capture.Description) (err error) {
 	p.name = name
 	wanted := maxQueue
-	if d.Stopped != nil { // the input is complete capture files, which can wait
+	if d.Stopped != nil { // only an input of complete capture files has it, and these can wait
 		wanted = fileQueue
 	}
 	available := machine.AvailableMemory()
 	if p.queue, err = newQueue(out, wanted, func() uint64 { return machine.AvailableMemory().Bytes }); err != nil {
 		return err
 	}
-	if most := p.queue.limitBytes(); most < wanted && !available.IsMachines() {
+	if most := p.queue.limitBytes(); most < wanted && !available.IsOfMachine() {
 		d.Notice(fmt.Errorf("at most %d MiB of packets may wait for %s, a quarter of the available memory, which is %v",
 			most>>20, cmp.Or(name, "the output"), available))
 	}
@@ -49,10 +49,10 @@ func (p *producer) beginQueue(out blockWriter, name string, d *capture.Descripti
 	return nil
 }
 
-// addBlock adds a block of a capture file that is not a packet. If that fails, the next Write
-// returns the error.
+// addBlock adds a block of a capture file that is not a packet, to the open chunk of the queue or,
+// if that has no room, to the next one. If that fails, the next Write returns the error.
 func (p *producer) addBlock(e *copyEncoder, b Block) {
-	for p.queue.failure() == nil && !e.block(p.queue.open, b) {
+	for p.queue.failure() == nil && !e.block(p.queue.openChunk, b) {
 		if p.queue.next() != nil {
 			return
 		}
@@ -62,8 +62,10 @@ func (p *producer) addBlock(e *copyEncoder, b Block) {
 // endQueue waits until all added packets are written, and gives notices of blocks that the encoder
 // has omitted. It returns the file's error.
 func (p *producer) endQueue() error {
+	// Such as descriptions of sources without packets. They need no check for room: append moves
+	// the blocks of a full chunk to larger memory.
 	if e, ok := p.enc.(lateEncoder); ok && p.queue.failure() == nil {
-		e.finish(p.queue.open)
+		e.finish(p.queue.openChunk)
 	}
 	err := p.queue.end()
 	if e, ok := p.enc.(*copyEncoder); ok {
@@ -81,7 +83,7 @@ func (p *producer) Write(packets []capture.Packet) error {
 		return err
 	}
 	for {
-		n, err := p.enc.packets(p.queue.open, packets)
+		n, err := p.enc.packets(p.queue.openChunk, packets)
 		if err != nil {
 			return fmt.Errorf("write packets to %s: %w", cmp.Or(p.name, "the file"), err)
 		}
@@ -98,15 +100,15 @@ func (p *producer) Write(packets []capture.Packet) error {
 	return nil
 }
 
-// Flush starts to write the added packets, and does not wait for it. About twice a second it also
-// makes the goroutine that writes check the file. It returns an error if writing to the file has
-// failed.
+// Flush starts to write the added packets, and the descriptions of sources that were added since
+// the last Write. It does not wait. About twice a second it also makes the goroutine that writes
+// check the file. It returns an error if writing to the file has failed.
 func (p *producer) Flush() error {
 	if err := p.queue.failure(); err != nil {
 		return err
 	}
 	if e, ok := p.enc.(pcapngEncoder); ok {
-		e.describeAdded(p.queue.open)
+		e.describeAdded(p.queue.openChunk)
 	}
 	p.queue.tendIfDue()
 	return p.queue.flush()
@@ -116,8 +118,9 @@ func (p *producer) Flush() error {
 // wait. Any goroutine may call it between Begin and End.
 func (p *producer) Backlog() (added, written, limit int64) { return p.queue.backlog() }
 
-// WriteDirect encodes packets directly from the rings: as many as fit into the open chunk. If none
-// fits, or if the format is not pcapng and take is not called, the caller must Write them.
+// WriteDirect implements [capture.DirectOutput]. It lets take encode packets directly from the
+// rings into the open chunk, as many as fit, unless the format is not pcapng. The caller reads and
+// writes the packets that stay in the rings as usual.
 func (p *producer) WriteDirect(take func(*capture.Encoder, *capture.Batch) int) error {
 	e, ok := p.enc.(pcapngEncoder)
 	if !ok {
@@ -126,7 +129,7 @@ func (p *producer) WriteDirect(take func(*capture.Encoder, *capture.Batch) int) 
 	if err := p.queue.failure(); err != nil {
 		return err
 	}
-	c := p.queue.open
+	c := p.queue.openChunk
 	p.direct = capture.Batch{Blocks: c.blocks, Ends: c.ends, Start: c.start}
 	n := take(e.Encoder, &p.direct)
 	c.blocks, c.ends = p.direct.Blocks, p.direct.Ends

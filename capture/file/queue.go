@@ -46,17 +46,17 @@ type queue struct {
 	available func() uint64 // bytes of available memory, without the queue's own
 	allocate  func() (*chunk, error)
 
-	open    *chunk      // the chunk being filled; nil after end
-	limitAt time.Time   // when limit was last computed
-	wokenAt time.Time   // when tendIfDue last called wake
-	failed  atomic.Bool // whether failure returns an error
-	ended   chan struct{}
+	openChunk *chunk        // the chunk to which the encoder adds blocks; nil after end
+	limitAt   time.Time     // when limit was last computed
+	wokenAt   time.Time     // when tendIfDue last called wake
+	failed    atomic.Bool   // whether failure returns an error
+	ended     chan struct{} // closed when run has returned
 
 	mu     sync.Mutex
 	work   sync.Cond // run may have something to do
 	room   sync.Cond // a chunk may be free, or err is set
-	used   []*chunk  // in the order in which they are written; the last one is `open`
-	limit  int       // the most chunks
+	used   []*chunk  // in the order in which they are written; the last one is openChunk
+	limit  int       // how many chunks there may be: see updateLimit
 	free   []*chunk  // the last one is used next, because the CPU's cache may still have it
 	unused int       // how many chunks in free were not used since the last call of tend
 	due    bool      // run must call tend
@@ -85,7 +85,7 @@ func newQueue(out blockWriter, bound int, available func() uint64) (*queue, erro
 		return nil, err
 	}
 	first.reset(0)
-	q.open, q.used = first, []*chunk{first}
+	q.openChunk, q.used = first, []*chunk{first}
 	go q.run()
 	return q, nil
 }
@@ -171,7 +171,7 @@ func (q *queue) wake() {
 // end waits until the blockWriter has written all blocks or failed, and returns its error. It may
 // be called again.
 func (q *queue) end() error {
-	if q.open != nil {
+	if q.openChunk != nil {
 		q.mu.Lock()
 		q.publish()
 		q.ending = true
@@ -181,7 +181,7 @@ func (q *queue) end() error {
 		for _, c := range slices.Concat(q.used, q.free) {
 			unix.Munmap(c.mem)
 		}
-		q.used, q.free, q.open = nil, nil, nil
+		q.used, q.free, q.openChunk = nil, nil, nil
 		q.failed.Store(true)
 	}
 	return q.err
@@ -212,19 +212,20 @@ func (q *queue) failure() error {
 // publish makes the blocks that were added to the open chunk visible to run. It returns false if
 // there are no new ones. The caller holds mu.
 func (q *queue) publish() bool {
-	if q.open == nil || len(q.open.blocks) == len(q.open.published.blocks) {
+	if q.openChunk == nil || len(q.openChunk.blocks) == len(q.openChunk.published.blocks) {
 		return false
 	}
-	q.open.published = q.open.batch
+	q.openChunk.published = q.openChunk.batch
 	q.work.Signal()
 	return true
 }
 
 // openNext opens an empty chunk. It returns false if no chunk is free and the queue cannot grow.
-// All blocks in the previous chunk must have been published. The caller holds mu.
+// All blocks in the previous chunk must have been published. The caller holds mu, which openNext
+// may release meanwhile.
 func (q *queue) openNext() bool {
-	end := q.open.end()
-	if len(q.free) == 0 && !q.open.isWritten() {
+	end := q.openChunk.end()
+	if len(q.free) == 0 && !q.openChunk.isWritten() {
 		q.mu.Unlock()
 		c := q.grow()
 		q.mu.Lock()
@@ -232,24 +233,24 @@ func (q *queue) openNext() bool {
 			q.free = append(q.free, c)
 		}
 	}
-	if q.open.isWritten() { // perhaps while mu was released, so run signals room no more
-		q.open.reset(end)
+	if q.openChunk.isWritten() { // perhaps while mu was released, so run signals room no more
+		q.openChunk.reset(end)
 		return true
 	}
 	last := len(q.free) - 1
 	if last < 0 {
 		return false
 	}
-	q.open = q.free[last]
+	q.openChunk = q.free[last]
 	q.free = q.free[:last]
 	q.unused = min(q.unused, last)
-	q.used = append(q.used, q.open)
-	q.open.reset(end)
+	q.used = append(q.used, q.openChunk)
+	q.openChunk.reset(end)
 	return true
 }
 
 // grow returns a new chunk, or nil if the queue may have no more or there is no memory. It is
-// called when no chunk is free.
+// called when no chunk is free, without mu.
 func (q *queue) grow() *chunk {
 	q.updateLimit()
 	q.mu.Lock()

@@ -288,7 +288,8 @@ func TestQueuesShareMemory(t *testing.T) {
 		q, err := newQueue(stalledWriter{stalled}, maxQueue, func() uint64 { return all - has() })
 		must(t, err)
 		defer q.end()
-		q.open.blocks = append(q.open.blocks, 0) // it waits to be written, so that no chunk becomes free
+		// It waits to be written, so that no chunk becomes free.
+		q.openChunk.blocks = append(q.openChunk.blocks, 0)
 		q.flush()
 		queues = append(queues, q)
 	}

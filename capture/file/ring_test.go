@@ -1,6 +1,7 @@
 package file
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -312,5 +313,20 @@ func TestRingAdoptsPartial(t *testing.T) {
 	}
 	if files := glob(t, dir); !slices.Equal(files, want) {
 		t.Errorf("files %q", files)
+	}
+}
+
+// A file that omits packets gets no statistics before its end, and a ring does not remove an older
+// file to make room for them.
+func TestInsertWhileFull(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	s := stream{out: &out, full: true, grant: func(bytes int64) (int64, error) {
+		t.Errorf("the stream claims %d bytes", bytes)
+		return bytes, nil
+	}}
+	must(t, s.insert([]byte("statistics")))
+	if out.Len() > 0 {
+		t.Errorf("wrote %q", out.String())
 	}
 }

@@ -92,7 +92,7 @@ func (f *File) keepHeader(blocks []byte, ends []capture.BlockEnd) error {
 		switch {
 		case end.Source == headBlock:
 			f.header = slices.Clone(block)
-		case end.Source == headMore && isLive:
+		case end.Source == headMore && isLive: // Bytes is the index of the described source
 			f.describe(int(end.Bytes), block)
 		case end.Source == headMore:
 			f.header = append(f.header, block...)
@@ -228,7 +228,7 @@ func (f *File) beginFile(place Place) error {
 	}
 	f.start(p)
 	f.wakeAt(f.rotation.until(f.place))
-	return p.stream.tend(true)
+	return p.stream.tend(true) // writes the header
 }
 
 // start begins to write packets to a file.
@@ -276,7 +276,7 @@ func (f *File) endFile(account func(taken capture.Accounts) capture.Accounts, en
 		f.current = nil
 		f.mu.Unlock()
 		p.stream.taken = make(capture.Accounts, len(p.stream.taken))
-		f.undoReports(-1)
+		f.undoReports(-1) // all of this file
 		f.keeper.finish(p, nil)
 		return errors.Join(err, p.file.Close())
 	}

@@ -109,8 +109,8 @@ func (s *space) endSync(began, now time.Time) {
 	s.written = min(s.written, s.sinceSync)
 }
 
-// isFull reports whether no further removed file can be held open until other programs close it.
-func (s *space) isFull() bool { return len(s.removed) >= maxHeld }
+// holdsMost reports whether no further removed file can be held open until other programs close it.
+func (s *space) holdsMost() bool { return len(s.removed) >= maxHeld }
 
 func (s *space) close() {
 	for _, r := range s.removed {

@@ -16,19 +16,19 @@ import (
 // belongs to one goroutine at a time; any goroutine may read size and takenNow.
 type stream struct {
 	out    io.Writer
-	name   string       // the file's name in errors
-	frames *frames      // nil without compression
-	unsent []byte       // the file's header, until it is written; then nil
-	header int64        // bytes of the header in the file
-	start  int64        // position of the file's beginning in the queue; without compression
-	size   atomic.Int64 // bytes written to the file
-	torn   bool         // the file ends with a partial block that could not be removed
-	recent recent
+	name   string           // the file's name in errors
+	frames *frames          // nil without compression
+	unsent []byte           // the file's header, until it is written; then nil
+	header int64            // bytes of the header in the file
+	start  int64            // position in the queue minus offset in the file; without compression
+	size   atomic.Int64     // bytes written to the file
+	torn   bool             // the file ends with a partial block that could not be removed
+	recent recent           // the last blocks in the file, which takeBack may remove
 	mu     sync.Mutex       // guards taken
 	taken  capture.Accounts // Captured and Bytes of the packets in the file
 	err    error            // the file's first error, which ends writing
 
-	numbering
+	numbering // of the interfaces that the file describes: numbers, number, undescribe
 
 	// statistics returns blocks with the statistics so far. They are written once per interval; 0 =
 	// never.
@@ -38,16 +38,16 @@ type stream struct {
 
 	// check, if not nil, returns an error for problems of the file that Write does not report.
 	check func() error
-	// grant, if not nil, returns how many of these bytes may be written now, and an error if that
-	// ends the session. Without an error the other bytes are omitted, and so are all later blocks,
-	// because they may be packets of a source whose description was omitted.
+	// grant, if not nil, returns how many of these bytes may be written now. The blocks that do not
+	// fit are omitted, and so are all later ones, because they may be packets of a source whose
+	// description was omitted. An error ends the session once the granted bytes are written.
 	grant func(bytes int64) (int64, error)
 	full  bool // blocks were omitted
 }
 
 // begin starts the stream of a new file. first is the position in the queue of the first block
-// after the header. described are the sources whose interfaces the header of a live capture
-// describes, in that order; later blocks may describe more. nil = no interfaces are added.
+// after the header. described are the sources whose interfaces the header describes, in the order
+// of their numbers, in a live capture to which interfaces may be added later; otherwise nil.
 func (s *stream) begin(header []byte, first int64, sources int, described []int) {
 	s.unsent = header
 	s.start = first - int64(len(header))
@@ -129,7 +129,7 @@ func (s *stream) seal() error {
 // put writes blocks, or a frame, as far as grant and the file allow. It counts the packets that are
 // whole in the file, and removes a partial block at its end.
 func (s *stream) put(blocks []byte, ends []capture.BlockEnd) error {
-	start, given := s.size.Load(), ends
+	size, given := s.size.Load(), ends
 	blocks, ends, ended := s.granted(blocks, ends)
 	n, err := s.out.Write(blocks)
 	if err == nil && n < len(blocks) {
@@ -139,17 +139,13 @@ func (s *stream) put(blocks []byte, ends []capture.BlockEnd) error {
 	if err != nil {
 		s.err = outfile.WriteError(s.name, err)
 	}
-	end := start + int64(n)
+	end := size + int64(n)
 	s.size.Store(end)
 	arrived, whole := len(ends), end // the number of whole blocks, and the end of the last one
 	if n < len(blocks) {
-		arrived = s.endingBy(end, ends)
-		whole = start
-		if end >= s.header {
-			whole = max(start, s.header)
-		}
+		arrived, whole = s.endingBy(end, ends), size
 		if arrived > 0 {
-			whole = max(whole, ends[arrived-1].End-s.start)
+			whole = ends[arrived-1].End - s.start
 		}
 	}
 	s.mu.Lock()
@@ -167,7 +163,7 @@ func (s *stream) endingBy(position int64, ends []capture.BlockEnd) int {
 }
 
 // count counts packets that a file took. It is fast because consecutive packets are mostly of one
-// source.
+// source. Blocks with the same Source are all packets or all not: see isPacket.
 func count(taken *capture.Accounts, ends []capture.BlockEnd) {
 	for len(ends) > 0 {
 		first, n, bytes := &ends[0], 0, uint64(0)
@@ -197,17 +193,17 @@ func (s *stream) granted(blocks []byte, ends []capture.BlockEnd) ([]byte, []capt
 		return blocks, ends, ended
 	}
 	s.full = true
-	start := s.size.Load()
-	n := s.endingBy(start+room, ends)
+	size := s.size.Load()
+	n := s.endingBy(size+room, ends)
 	if n == 0 {
 		return nil, nil, ended
 	}
-	return blocks[:ends[n-1].End-s.start-start], ends[:n], ended
+	return blocks[:ends[n-1].End-s.start-size], ends[:n], ended
 }
 
-// tend writes the blocks kept for a frame, writes the statistics if they are due, and checks the
-// file.
-func (s *stream) tend(bool) error {
+// tend implements blockWriter, and does not depend on whether the queue is idle. It writes the
+// blocks kept for a frame, writes the statistics if they are due, and checks the file.
+func (s *stream) tend(_ bool) error {
 	if s.unsent != nil {
 		s.writeHeader()
 	}
@@ -226,15 +222,13 @@ func (s *stream) tend(bool) error {
 	return s.check()
 }
 
-// insert adds blocks that do not come from the queue, unless grant leaves no room for them.
+// insert adds blocks that do not come from the queue, unless grant leaves no room for them. A limit
+// that grant reports then ends the session at the next packet.
 func (s *stream) insert(blocks []byte) error {
-	if len(blocks) == 0 {
-		return nil // the format has no statistics
+	if len(blocks) == 0 || s.full { // the format has no statistics, or all later blocks are omitted
+		return nil
 	}
 	if s.grant != nil {
-		if s.full {
-			return nil // without a grant, for which a ring would remove a file
-		}
 		if room, _ := s.grant(int64(len(blocks))); room < int64(len(blocks)) {
 			return nil
 		}
@@ -291,7 +285,8 @@ func (s *stream) forceEnd(trailer func() []byte) error {
 		if err == nil {
 			err = failed
 		}
-		if !outfile.IsFull(failed) || !s.takeBack(int64(len(last))) {
+		isDone := !outfile.IsFull(failed) // nil, or an error that room does not mend
+		if isDone || !s.takeBack(int64(len(last))) {
 			break
 		}
 	}

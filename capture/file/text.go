@@ -43,7 +43,7 @@ func (e *textEncoder) packets(c *chunk, packets []capture.Packet) (n int, err er
 	e.lines.AddSources()
 	for ; n < len(packets) && c.hasRoom(e.room(&packets[n])); n++ {
 		c.blocks = e.append(c.blocks, &packets[n])
-		c.noteEnd(&packets[n])
+		c.notePacket(&packets[n])
 	}
 	return n, nil
 }

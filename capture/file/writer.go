@@ -76,7 +76,8 @@ type encoder interface {
 	trailer(b []byte, s *statistics) []byte
 }
 
-// A lateEncoder is an encoder that may append blocks after the last packet, to the last chunk.
+// A lateEncoder is an encoder that may append blocks after the last packet, to the last chunk, such
+// as the descriptions of sources that have no packets.
 type lateEncoder interface{ finish(c *chunk) }
 
 // statistics are the accounts of a file's sources, which an encoder may write as blocks.

@@ -26,7 +26,7 @@ type Loss struct {
 	Egress   bool   // lost on the way out
 	Packets  uint64 // since Open
 	All      uint64 // packets that were lost for the reason in the function and direction, at any device
-	NFTApart bool   // this kernel drops packets for nf_tables in NFTFunction, and for others elsewhere
+	NFTApart bool   // some loss is in NFTFunction: this kernel drops packets for nf_tables only there
 	Example  Flow   // one of the packets; only if WantsExample
 }
 
@@ -65,13 +65,13 @@ type Finder struct {
 }
 
 // A causeKey has the parts of a Loss on which its culprits depend. Losses with the same key have
-// the same culprits.
+// the same culprits: the Example of one stands for the packets of all.
 type causeKey struct {
-	reason, function, device string // empty if the culprits do not depend on them
+	reason, function, device string // device is empty if the culprits do not depend on it
 	egress                   bool
 }
 
-// A result of Find is valid until the loss has more packets.
+// A result of Find is valid until the losses with its key have more packets.
 type result struct {
 	evidence []Evidence
 	packets  uint64
@@ -113,7 +113,7 @@ func (f *Finder) Capabilities() []int {
 	return nil
 }
 
-// Close closes the sockets.
+// Close closes the netlink and raw sockets that read the rules of firewalls and IPsec's policies.
 func (f *Finder) Close() {
 	f.firewall.close()
 	f.policies.close()
@@ -123,21 +123,22 @@ func (f *Finder) Close() {
 type need int
 
 const (
-	needsReason   need = iota // and the direction
-	needsFunction             // of the kernel
+	needsFunction need = iota // the reason, the function of the kernel, and the direction
 	needsDevice
 	needsExample // of the packets
 )
 
 // finders find culprits, each for the losses that match one of the patterns for REASON@function
-// (path.Match). On a kernel that hides functions, an address takes the function's place.
+// (path.Match). On a kernel that hides functions, an address takes the function's place. At XDP
+// the map of a redirect takes its place, "map 7"; an aborted, unknown or failed tx verdict has no
+// function.
 var finders = []struct {
 	causes []string
 	find   func(*Finder, Loss, lost.Counters) []Evidence
 	needs  need
 }{
 	{strings.Fields("NETFILTER_*@*"), (*Finder).findRules, needsFunction},
-	{strings.Fields("SOCKET_RCVBUFF@* SOCKET_FILTER@*udp* PROTO_MEM@*udp*"), (*Finder).findSockets, needsReason},
+	{strings.Fields("SOCKET_RCVBUFF@* SOCKET_FILTER@*udp* PROTO_MEM@*udp*"), (*Finder).findSockets, needsFunction},
 	{strings.Fields("QDISC_*@* FQ_*@* CAKE_*@* DUALPI2_*@* CODEL_*@* RED_*@*"), (*Finder).findQueues, needsDevice},
 	{strings.Fields("IP_INNOROUTES@* IP_OUTNOROUTES@* NOT_SPECIFIED@ip_error NOT_SPECIFIED@ip6_pkt_drop NOT_SPECIFIED@dst_discard*"), (*Finder).findRoute, needsExample},
 	{strings.Fields("NO_SOCKET@tcp* NO_SOCKET@*udp*"), (*Finder).findPort, needsExample},
@@ -176,10 +177,8 @@ func (f *Finder) Find(l Loss, rose lost.Counters) []Evidence {
 		if !explains(finder.causes, l.Reason, l.Function) || finder.needs == needsExample && !l.Example.isValid() {
 			continue
 		}
-		key, packets := causeKey{reason: l.Reason, egress: l.Egress}, l.All
-		if finder.needs >= needsFunction {
-			key.function = l.Function
-		}
+		// packets counts the losses with the key: those at all devices, or at the one in the key.
+		key, packets := causeKey{reason: l.Reason, function: l.Function, egress: l.Egress}, l.All
 		if finder.needs >= needsDevice {
 			key.device, packets = l.Device, l.Packets
 		}

@@ -37,7 +37,7 @@ func (d *Dissector) cooked(b []byte, length int, version headers.Link) {
 	typ, size, ok := version.Header(b)
 	if !ok {
 		d.linkHeader(len(b))
-		d.truncated()
+		d.truncated() // does not return: it ends the line
 	}
 	d.linkHeader(size)
 	kind, addressSize, address := d.u16(b, 0), d.u16(b, 4), b[6:]
@@ -90,7 +90,7 @@ func (d *Dissector) cookedPayload(h *cookedHeader, b []byte, length int) {
 		d.proto = "vlan"
 		d.linkHeader(min(4, len(b)))
 		d.require(b, 4)
-		d.spend(8)
+		d.spend(8) // per tag, which may print no text, so that many tags end the line
 		d.vlan(d.u16(b, 0))
 		if typ = d.u16(b, 2); typ <= maxEthernetLength {
 			typ = cookedLLC
@@ -105,7 +105,7 @@ func (d *Dissector) cookedPayload(h *cookedHeader, b []byte, length int) {
 		d.llc(b, length, nil, nil)
 	case typ <= maxEthernetLength:
 		d.unknown(b)
-	case d.payload(typ, b, length), undecoded[typ]:
+	case d.payload(typ, b, length), undecoded[typ]: // appended, or of a type that is not printed
 	default:
 		if !d.o.LinkLevel {
 			d.cookedHeader(h)
@@ -173,7 +173,7 @@ func (d *Dissector) wifi(b []byte, length int, typ headers.Link) {
 	f, ok := typ.Frame(b)
 	if !ok {
 		d.linkHeader(len(b))
-		d.truncated()
+		d.truncated() // does not return: it ends the line
 	}
 	d.linkHeader(f.Size)
 	if !f.Protected && len(f.Data) >= 3 {

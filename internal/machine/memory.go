@@ -28,8 +28,8 @@ func (m Memory) String() string {
 	return text
 }
 
-// IsMachines reports whether only the machine's memory is the limit.
-func (m Memory) IsMachines() bool { return m.bound == "" }
+// IsOfMachine reports whether only the machine's memory is the limit, not one of this process.
+func (m Memory) IsOfMachine() bool { return m.bound == "" }
 
 // AvailableMemory returns how much memory this process can get without swapping: the minimum of the
 // memory left on this machine, in each of its cgroups and of its address space. If the kernel does

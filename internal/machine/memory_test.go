@@ -23,7 +23,7 @@ func TestAvailableMemory(t *testing.T) {
 	if m.Bytes < 1<<20 || m.Bytes > has {
 		t.Errorf("%d bytes of memory are available of %d", m.Bytes, has)
 	}
-	if more := MachineMemory(); more.IsMachines() && more.Bytes < free/64 {
+	if more := MachineMemory(); more.IsOfMachine() && more.Bytes < free/64 {
 		t.Errorf("%d bytes are free, and the machine has %v", free, more)
 	}
 	if more := MachineMemory(); more.Bytes < m.Bytes/2 { // others take and free memory meanwhile
@@ -173,7 +173,7 @@ func TestCgroupMemory(t *testing.T) {
 			bounded := boundedCgroups(root, "memory", (*cgroup).memoryLimit, memoryFiles...)
 			for _, c := range bounded {
 				m, ok := c.memory()
-				if !ok || m.IsMachines() {
+				if !ok || m.IsOfMachine() {
 					t.Errorf("%+v has no memory", c)
 				}
 				got = append(got, m.String())
@@ -215,7 +215,7 @@ func tree(t *testing.T, files map[string]string) (root string) {
 
 func TestMemoryString(t *testing.T) {
 	t.Parallel()
-	if m := (Memory{Bytes: 3<<20 + 5}); m.String() != "3 MiB" || !m.IsMachines() || strings.Contains(m.String(), ",") {
+	if m := (Memory{Bytes: 3<<20 + 5}); m.String() != "3 MiB" || !m.IsOfMachine() || strings.Contains(m.String(), ",") {
 		t.Errorf("%v", m)
 	}
 }

@@ -74,14 +74,21 @@ type Row struct {
 	Bad   bool // red, for losses
 }
 
-// IsLong reports whether the table is folded at first, because its chart shows the same.
-func (f *Figure) IsLong() bool { return len(f.Rows) > 24 || len(f.Rows) > 12 && f.hasColumns() }
+// The numbers of rows above which a table is folded at first: less if a chart of columns, which is
+// wide, shows the same above it.
+const foldedRows, foldedRowsBelowColumns = 24, 12
+
+// IsLong reports whether the table is folded at first.
+func (f *Figure) IsLong() bool {
+	return len(f.Rows) > foldedRows || len(f.Rows) > foldedRowsBelowColumns && f.hasColumnChart()
+}
 
 // IsWide reports whether the chart or the table needs the width of the page, so that the table is
 // below the chart.
-func (f *Figure) IsWide() bool { return len(f.Charts) == 0 || f.hasColumns() || len(f.Columns) > 6 }
+func (f *Figure) IsWide() bool { return len(f.Charts) == 0 || f.hasColumnChart() || len(f.Columns) > 6 }
 
-func (f *Figure) hasColumns() bool { return len(f.Charts) > 0 && f.Charts[0].Columns }
+// hasColumnChart reports whether the first chart has columns instead of bars.
+func (f *Figure) hasColumnChart() bool { return len(f.Charts) > 0 && f.Charts[0].Columns }
 
 // Number reports whether the cells of a column are numbers.
 func (f *Figure) Number(column int) bool { return column < len(f.Columns) && f.Columns[column].Number }
@@ -109,7 +116,8 @@ func hash(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// Write writes the page.
+// Write writes the page. It first numbers the charts, because the ID of a chart must be unique in
+// the page.
 func (p *Page) Write(w io.Writer) error {
 	charts := 0
 	for i := range p.Sections {

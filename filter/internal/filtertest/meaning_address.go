@@ -7,6 +7,9 @@ import (
 	"github.com/xdpcap/xdpcap/filter/internal/syntax"
 )
 
+// primitive evaluates a test for addresses, ports or a protocol. Like the whole walk, it is the
+// reference for compiled programs: see Meaning. It reads the link header by w.link and the network
+// header, whose position is w.place.body, by w.net.
 func (w *walk) primitive(p *syntax.Primitive) bool {
 	switch {
 	case p.Qual.Type == syntax.AddrPort, p.Qual.Type == syntax.AddrPortrange:
@@ -50,10 +53,14 @@ func directed(d syntax.Direction, test func(source bool) bool) bool {
 	return test(true) || test(false)
 }
 
+// mac tests for a MAC address in the link header. It reads the end of the address first, as
+// compiled programs do: if the packet ends before, the walk ends, even if the first bytes differ.
 func (w *walk) mac(address []byte, at uint64) bool {
 	return w.link(at+2, 4) == binary.BigEndian.Uint32(address[2:]) && w.link(at, 2) == uint32(binary.BigEndian.Uint16(address))
 }
 
+// ipv4 tests for an IPv4 address in the headers of IPv4, ARP and RARP, or in one of them. Behind
+// MPLS labels there is no ARP, because no EtherType there tells it from IP.
 func (w *walk) ipv4(address, mask uint32, q syntax.Qualifier) bool {
 	in := func(etherType uint32, src, dst uint64) bool {
 		return directed(q.Dir, func(source bool) bool {
@@ -75,6 +82,7 @@ func (w *walk) ipv4(address, mask uint32, q syntax.Qualifier) bool {
 	return in(0x800, 12, 16) || w.place.labels == 0 && (in(0x806, 14, 24) || in(0x8035, 14, 24))
 }
 
+// ipv6 tests for the first p.Prefix bits of an IPv6 address.
 func (w *walk) ipv6(address [16]byte, p *syntax.Primitive) bool {
 	return directed(p.Qual.Dir, func(source bool) bool {
 		at := uint64(24)
@@ -94,26 +102,30 @@ func (w *walk) ipv6(address [16]byte, p *syntax.Primitive) bool {
 	})
 }
 
-// decnet tests for an address of DECnet Phase IV, in the short and the long form of its header,
-// with and without padding.
+// decnet tests for an address of DECnet Phase IV, which is little-endian. A header begins with two
+// bytes of length, a byte 0x81 of padding if there is any, and flags, whose low bits are 2 in the
+// short form of the header and 6 in the long form.
 func (w *walk) decnet(address uint32, d syntax.Direction) bool {
 	little := address>>8&0xff | address<<8&0xff00
 	return directed(d, func(source bool) bool {
-		short, long := uint64(1), uint64(7)
+		short, long := uint64(1), uint64(7) // offsets from the flags to the address
 		if source {
 			short, long = 3, 15
 		}
 		return w.linkIs(0x6003) &&
-			(w.net(2, 1)&7 == 2 && w.net(2+short, 2) == little ||
-				w.net(2, 2)&0xff07 == 0x8102 && w.net(3+short, 2) == little ||
-				w.net(2, 1)&7 == 6 && w.net(2+long, 2) == little ||
-				w.net(2, 2)&0xff07 == 0x8106 && w.net(3+long, 2) == little)
+			(w.net(2, 1)&7 == 2 && w.net(2+short, 2) == little || // short
+				w.net(2, 2)&0xff07 == 0x8102 && w.net(3+short, 2) == little || // short, padded
+				w.net(2, 1)&7 == 6 && w.net(2+long, 2) == little || // long
+				w.net(2, 2)&0xff07 == 0x8106 && w.net(3+long, 2) == little) // long, padded
 	})
 }
 
+// firstFragment tests for an IPv4 packet that is whole or a first fragment: later ones have no
+// ports.
 func (w *walk) firstFragment() bool { return w.net(6, 2)&0x1fff == 0 }
 
-// ports tests for ports over a version of IP.
+// ports tests for ports over a version of IP. Those in the first fragment of an IPv6 packet count
+// only with the option Fragments.
 func (w *walk) ports(p *syntax.Primitive, etherType uint32) bool {
 	transports := []uint32{132, 6, 17}
 	if p.Transport != syntax.ProtoNone {
@@ -123,32 +135,31 @@ func (w *walk) ports(p *syntax.Primitive, etherType uint32) bool {
 		return false
 	}
 	return slices.ContainsFunc(transports, func(transport uint32) bool {
-		var body func() uint64
+		var at uint64 // the position of the transport header
 		if etherType == 0x800 {
 			if w.net(9, 1) != transport || !w.firstFragment() {
 				return false
 			}
-			body = w.ipv4Body
+			at = w.ipv4Body()
 		} else {
 			switch w.net(6, 1) {
 			case transport:
-				body = func() uint64 { return w.place.body + 40 }
+				at = w.place.body + 40
 			case 44: // a fragment header
-				at := w.place.body + 40
-				if !w.Fragments || w.number(at, 1) != transport || w.number(at+2, 2)&0xfff8 != 0 {
+				if !w.Fragments || w.net(40, 1) != transport || w.net(42, 2)&0xfff8 != 0 {
 					return false
 				}
-				body = func() uint64 { return at + 8 }
+				at = w.place.body + 48
 			default:
 				return false
 			}
 		}
 		return directed(p.Qual.Dir, func(source bool) bool {
-			at := body() + 2
+			offset := uint64(2)
 			if source {
-				at -= 2
+				offset = 0
 			}
-			port := w.number(at, 2)
+			port := w.number(at+offset, 2)
 			if p.At.Kind == syntax.KindSet {
 				return slices.Contains(w.Sets[p.At.SetName()].Ports, uint16(port))
 			}

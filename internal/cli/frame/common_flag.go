@@ -8,7 +8,7 @@ import (
 	"github.com/xdpcap/xdpcap/capture"
 )
 
-// ListenFlag is the address at which a command serves its counters.
+// ListenFlag is the address at which a command serves its counters. As a Name it cannot be empty.
 func ListenFlag(address *string) Flag {
 	return Flag{Name: "listen", Value: (*Name)(address), Settings: ExposesData | NotForWireshark,
 		Help: "serve the counters to Prometheus at http://`address`/metrics, and to browsers as a page at /: 127.0.0.1:9432, :9432"}
@@ -38,21 +38,23 @@ func ReasonMapFlag(m *string) Flag {
 // redirect, is in both results.
 func ParseVerdicts(names []string) (atXDP, atTC []capture.Verdict, err error) {
 	for _, name := range names {
-		v, err := capture.ParseVerdict(name)
-		if err == nil {
-			atXDP = append(atXDP, v)
+		xdp, errXDP := capture.ParseVerdict(name)
+		if errXDP == nil {
+			atXDP = append(atXDP, xdp)
 		}
-		if v, ofTC := capture.ParseTCVerdict(name); ofTC == nil {
-			atTC, err = append(atTC, v), nil
+		tc, errTC := capture.ParseTCVerdict(name)
+		if errTC == nil {
+			atTC = append(atTC, tc)
 		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("--verdict: %w; of a program at tc %s", err, strings.Join(capture.TCVerdictNames(), ", "))
+		if errXDP != nil && errTC != nil {
+			return nil, nil, fmt.Errorf("--verdict: %w; of a program at tc %s", errXDP, strings.Join(capture.TCVerdictNames(), ", "))
 		}
 	}
 	return atXDP, atTC, nil
 }
 
-// CheckSlowerThan refuses a time of --slower-than above the longest run time that is recorded.
+// CheckSlowerThan refuses a time of --slower-than above the longest run time that is recorded. The
+// error suggests a unit, because a number without one counts seconds.
 func CheckSlowerThan(d time.Duration) error {
 	if d < 0 || d > capture.MaxRunTime {
 		return fmt.Errorf("--slower-than %v: must be at most %v: give it a unit, as in 5us", d, capture.MaxRunTime)

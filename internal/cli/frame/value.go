@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A Name is the value of a flag that takes a file or an address. It must not be empty, because in a
-// script that is an unset variable and not an omitted flag.
+// A Name is the value of a flag that takes a file, an address or a BPF map. It must not be
+// empty, because in a script that is an unset variable and not an omitted flag.
 type Name string
 
 // A NameList is the values of a flag that takes a Name and may be repeated.

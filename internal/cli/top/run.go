@@ -163,7 +163,7 @@ func (v *view) act(a action) (leaving bool, err error) {
 		if a == writeRow {
 			path = newFile(time.Now())
 		}
-		v.beginWatch(r.title(), r.packets, path)
+		v.beginWatch(r.title(), r.shows, path)
 	case writeWatched:
 		if v.watched.path == "" { // else they are written already
 			v.beginWatch(v.watched.title, v.choice, newFile(time.Now()))

@@ -3,6 +3,7 @@ package top
 import (
 	"fmt"
 	"maps"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -38,7 +39,7 @@ type row struct {
 	numbers []string // of run times: cells on the right before the rates
 	rate    meter.Rate
 	lost    bool     // the packets were lost
-	packets choice   // that Enter shows
+	shows   choice   // the packets that Enter shows
 	trend   []sample // the last minute, the newest last
 }
 
@@ -49,11 +50,14 @@ func (r *row) key() string {
 
 // A choice selects the packets of a row.
 type choice struct {
-	interfaces []string // one that is "" stands for all that are watched
+	interfaces []string // names, or everyInterface; empty = no interface: Enter shows an error
 	filter     string   // a pcap-filter, in addition to the user's
 	verdict    *xdp.Verdict
 	loss       *drops.Loss
 }
+
+// everyInterface selects all interfaces whose counters top shows.
+var everyInterface = []string{""}
 
 // A table has the rows of one kind.
 type table struct {
@@ -64,11 +68,12 @@ type table struct {
 	noBytes  bool     // bytes are not counted
 	rows     []row
 	all      []row  // with those beyond mostRows, which another order shows; nil = not cut yet
-	more     bool   // there are more rows than these
+	more     bool   // not all rows are in the table, or not all are shown
 	whyEmpty string // "" = no packet was counted yet
 }
 
-// mostRows bounds the rows of a table, and the flows of each interface.
+// mostRows bounds the flows of each interface and of each stage in tables. It also bounds the rows
+// that the model shows of a table, after it has sorted them.
 const mostRows = 1000
 
 // tables returns all tables of the readings.
@@ -94,7 +99,8 @@ func (r *readings) tables() (all [kinds]table) {
 	return all
 }
 
-// merge adds rows. It adds the rates of a row with the key of another one to that row.
+// merge adds rows. If the table already has a row with the key of a new one, that row gets the sum
+// of both rates.
 func (t *table) merge(several ...[]row) {
 	for _, more := range several {
 		for _, one := range more {
@@ -128,7 +134,7 @@ func (r *readings) flowTable() table {
 			f := row{
 				names: []string{c.Flow.Class.Protocol()}, rate: c.Rate,
 				from: endpoint(c.Flow.Source), to: endpoint(c.Flow.Destination),
-				packets: choice{interfaces: []string{one.name}, filter: flowFilter(c.Flow)},
+				shows: choice{interfaces: []string{one.name}, filter: flowFilter(c.Flow)},
 			}
 			if hasVerdicts {
 				verdict := ""
@@ -151,7 +157,7 @@ func (r *reading) verdictRows() (rows []row) {
 	for slot := range now {
 		v := xdp.Verdict(slot)
 		if rate := meter.NewRate(before[slot], now[slot], r.verdicts.Took); rate.Packets > 0 {
-			rows = append(rows, row{names: []string{v.SlotName()}, rate: rate, lost: xdp.Loses(v), packets: choice{interfaces: []string{""}, verdict: &v}})
+			rows = append(rows, row{names: []string{v.SlotName()}, rate: rate, lost: xdp.Loses(v), shows: choice{interfaces: everyInterface, verdict: &v}})
 		}
 	}
 	return rows
@@ -161,7 +167,7 @@ func protocolRows(i meter.Interval[meter.ProtocolCounts]) (rows []row) {
 	for _, class := range slices.Sorted(maps.Keys(i.Now.Classes)) {
 		if rate := meter.NewRate(i.Before.Class(class), i.Now.Class(class), i.Took); rate.Packets > 0 {
 			rows = append(rows, row{names: []string{class.Family(), class.Protocol()}, rate: rate,
-				packets: choice{interfaces: []string{""}, filter: classFilter(class)}})
+				shows: choice{interfaces: everyInterface, filter: classFilter(class)}})
 		}
 	}
 	return rows
@@ -172,13 +178,13 @@ func sizeRows(i meter.Interval[meter.ProtocolCounts]) (rows []row) {
 		return nil
 	}
 	for k, name := range meter.SizeNames {
-		from, to, _ := strings.Cut(name, "-")
+		from, to, _ := strings.Cut(name, "-") // the last range, "1519-", has no upper bound
 		filter := "greater " + from
 		if to != "" {
 			filter += " and less " + to
 		}
 		rows = append(rows, row{names: []string{name}, rate: meter.NewRate(i.Before.Sizes[k], i.Now.Sizes[k], i.Took),
-			packets: choice{interfaces: []string{""}, filter: filter}})
+			shows: choice{interfaces: everyInterface, filter: filter}})
 	}
 	return rows
 }
@@ -187,7 +193,7 @@ func (r *readings) lossTable() table {
 	t := table{names: []string{"STAGE", "REASON", "WHERE", "DEVICE"}, noBytes: true}
 	for _, l := range drops.LossRates(r.drops.Before.Losses, r.drops.Now.Losses, r.drops.Took) {
 		t.rows = append(t.rows, row{names: []string{string(l.Stage), message.Escape(l.Reason), message.Escape(l.Where), message.Escape(l.Device)}, rate: l.Rate, lost: true,
-			packets: choice{interfaces: []string{""}, loss: &l.Loss}})
+			shows: choice{interfaces: everyInterface, loss: &l.Loss}})
 	}
 	return t
 }
@@ -201,7 +207,7 @@ func (r *readings) losingFlowTable() table {
 			t.rows = append(t.rows, row{
 				names: []string{f.Flow.Class.Protocol(), string(s.Stage), message.Escape(f.Reason)}, rate: f.Rate, lost: true,
 				from: endpoint(f.Flow.Source), to: endpoint(f.Flow.Destination),
-				packets: choice{interfaces: []string{""}, filter: flowFilter(f.Flow), loss: &drops.Loss{Stage: s.Stage, Reason: f.Reason}},
+				shows: choice{interfaces: everyInterface, filter: flowFilter(f.Flow), loss: &drops.Loss{Stage: s.Stage, Reason: f.Reason}},
 			})
 		}
 	}
@@ -209,8 +215,9 @@ func (r *readings) losingFlowTable() table {
 }
 
 func (r *reading) runTimeRows() (rows []row) {
+	// before and now are the runs since the counters were opened, at both ends of the interval.
 	add := func(verdict string, before, now uint64, took time.Duration, times ...time.Duration) {
-		one := row{names: []string{r.name, verdict}, packets: choice{interfaces: []string{r.name}}}
+		one := row{names: []string{r.name, verdict}, shows: choice{interfaces: []string{r.name}}}
 		one.rate = meter.Rate{Packets: now, PacketsPerSecond: meter.PerSecond(before, now, took)}
 		for _, d := range times {
 			one.numbers = append(one.numbers, brief(d))
@@ -253,14 +260,15 @@ func (r *readings) addInterfaces(t *table) {
 			idle++
 			continue
 		}
-		t.rows = append(t.rows, row{names: []string{one.name, one.how}, rate: rate, packets: choice{interfaces: []string{one.name}}})
+		t.rows = append(t.rows, row{names: []string{one.name, one.how}, rate: rate, shows: choice{interfaces: []string{one.name}}})
 	}
 	if idle > 0 {
 		t.rows = append(t.rows, row{names: []string{fmt.Sprintf("%d idle", idle), "no packet yet"}})
 	}
 }
 
-// flowFilter matches both directions of a flow.
+// flowFilter matches both directions of a flow, which is of IPv4 or IPv6, so that it has a
+// classFilter.
 func flowFilter(f meter.Flow) string {
 	end := func(side string, at netip.AddrPort) string {
 		text := side + " host " + at.Addr().String()
@@ -287,4 +295,7 @@ func classFilter(c meter.Class) string {
 	return ""
 }
 
-func endpoint(at netip.AddrPort) string { return frame.Endpoint(at.Addr().String(), at.Port(), 80) }
+// endpoint formats a whole address and port. The view shortens it to the width of the terminal.
+func endpoint(at netip.AddrPort) string {
+	return frame.Endpoint(at.Addr().String(), at.Port(), math.MaxInt)
+}

@@ -192,7 +192,7 @@ func TestRowFilters(t *testing.T) {
 	for k, table := range readingsOf(2, "vb", "eth0").tables() {
 		for _, r := range table.rows {
 			n++
-			text := s.filterOf(r.packets)
+			text := s.filterOf(r.shows)
 			if _, err := filter.CompileRaw(text, filter.Options{}); err != nil {
 				t.Errorf("%d: %q: %v", k, text, err)
 			}
