@@ -1,7 +1,6 @@
 package file
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -316,17 +315,3 @@ func TestRingAdoptsPartial(t *testing.T) {
 	}
 }
 
-// A file that omits packets gets no statistics before its end, and a ring does not remove an older
-// file to make room for them.
-func TestInsertWhileFull(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	s := stream{out: &out, full: true, grant: func(bytes int64) (int64, error) {
-		t.Errorf("the stream claims %d bytes", bytes)
-		return bytes, nil
-	}}
-	must(t, s.insert([]byte("statistics")))
-	if out.Len() > 0 {
-		t.Errorf("wrote %q", out.String())
-	}
-}
