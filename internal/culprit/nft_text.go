@@ -244,8 +244,9 @@ func (l *listing) addPayload(e *expression) {
 			l.implied = ""
 		}
 	case transportHeader:
-		f, ok = l.transportField(at)
-		l.implied = ""
+		if f, ok = l.transportField(at); ok {
+			l.implied = ""
+		}
 	}
 	if !ok {
 		f = field{fmt.Sprintf("@%s,%d,%d", []string{"ll", "nh", "th", "ih"}[min(at.base, 3)], 8*at.offset, 8*at.size), hexValue}
@@ -271,8 +272,11 @@ func (l *listing) transportField(at position) (f field, ok bool) {
 	return f, false
 }
 
-// addMask adds a mask to the text of a field: as the length of a prefix, or with an &. For the
-// state of a connection the text is only the mask.
+// isBits reports whether a test of a field is for some of its bits, by a mask: (field & mask) != 0.
+// Its text has only these bits, as in "ct state established,related".
+func (f field) isBits() bool { return f.name == "ct state" || f.name == "ct status" }
+
+// addMask adds a mask to the text of a field: as the length of a prefix, or with an &.
 func (l *listing) addMask(e *expression) {
 	f, ok := l.registers[e.number(unix.NFTA_BITWISE_SREG)]
 	mask := e.nested(unix.NFTA_BITWISE_MASK).get(unix.NFTA_DATA_VALUE)
@@ -284,9 +288,9 @@ func (l *listing) addMask(e *expression) {
 	switch {
 	case strings.HasSuffix(f.name, "addr"):
 		f.value = func(b []byte) string { return prefixText(value(b), onesIn(mask), 8*len(b)) }
-	case f.name == "ct state" || f.name == "ct status":
+	case f.isBits():
 		f.value = func(b []byte) string {
-			if hostNumber(b) == 0 { // addTest writes a comparison with 0 as "ct state established,related"
+			if hostNumber(b) == 0 { // addTest changes the operator
 				return value(mask)
 			}
 			return "& " + value(mask) + " == " + value(b)
@@ -301,7 +305,7 @@ func (l *listing) addTest(e *expression) {
 	f := l.use(e.number(unix.NFTA_CMP_SREG))
 	operator := operators[min(e.number(unix.NFTA_CMP_OP), uint64(len(operators)-1))]
 	data := e.nested(unix.NFTA_CMP_DATA).get(unix.NFTA_DATA_VALUE)
-	if f.name == "ct state" && hostNumber(data) == 0 { // (state & mask) != 0 means: the state is one of mask
+	if f.isBits() && hostNumber(data) == 0 { // field & mask != 0: at least one bit of the mask is set
 		operator = map[string]string{"!= ": "", "": "!= "}[operator]
 	}
 	if operator == "" && strings.Contains(f.name, " & ") {

@@ -47,6 +47,8 @@ func TestRules(t *testing.T) {
 		udp sport != 53 udp dport != 5-10 counter drop
 		icmp type 8 drop
 		ct mark and 0xff == 0x1 drop
+		ct status snat,dnat drop
+		meta l4proto udp @th,64,16 0x1234 drop
 	}
 	chain other { ip protocol sctp oifname "eth0" drop; }
 }
@@ -91,7 +93,9 @@ table netdev nd {
 		"nft inet f in, handle 15: udp sport != 53 udp dport != 5-10 drop",
 		"nft inet f in, handle 16: meta nfproto ipv4 icmp type 8 drop (no counter)",
 		"nft inet f in, handle 17: ct mark & 0xff == 0x1 drop (no counter)",
-		`nft inet f other, handle 18: ip protocol sctp oifname "eth0" drop (no counter)`,
+		"nft inet f in, handle 18: ct status 0x30 drop (no counter)",
+		"nft inet f in, handle 19: meta l4proto udp @th,64,16 0x1234 drop (no counter)",
+		`nft inet f other, handle 20: ip protocol sctp oifname "eth0" drop (no counter)`,
 		"nft netdev nd out, handle 2: meta iiftype 1 ether type arp drop (no counter)",
 		`nft ip filter FORWARD, handle 2: meta l4proto udp --dports 7,8 "said" REJECT`,
 		`iptables filter INPUT, rule 1: -s 10.0.0.0/8 ! -i eth+ -p udp --dports 7,8 "said" -j DROP`,
