@@ -314,4 +314,3 @@ func TestRingAdoptsPartial(t *testing.T) {
 		t.Errorf("files %q", files)
 	}
 }
-

@@ -225,11 +225,12 @@ func (s *stream) tend(_ bool) error {
 // insert adds blocks that do not come from the queue, unless grant leaves no room for them. A limit
 // that grant reports then ends the session at the next packet.
 func (s *stream) insert(blocks []byte) error {
-	if len(blocks) == 0 || s.full { // the format has no statistics, or all later blocks are omitted
-		return nil
+	if len(blocks) == 0 || s.full && s.size.Load() > s.header {
+		return nil // the format has no statistics, or the file ends before the next packet: see isSpent
 	}
 	if s.grant != nil {
-		if room, _ := s.grant(int64(len(blocks))); room < int64(len(blocks)) {
+		// If the file is full with only its header, grant makes room for another file: see isSpent.
+		if room, _ := s.grant(int64(len(blocks))); s.full || room < int64(len(blocks)) {
 			return nil
 		}
 	}

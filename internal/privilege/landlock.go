@@ -8,14 +8,14 @@ import (
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 )
 
-// The rights that Landlock restricts. On a kernel whose Landlock lacks some of them, only the rest
+// The rights that Landlock restricts, and filing. On a kernel whose Landlock lacks some of them, only the rest
 // is restricted: Linux 6.1 lacks truncate(2) and networks, and 6.6 lacks scopes.
 const (
 	writing landlock.AccessFSSet = ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRefer |
 		ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | ll.AccessFSMakeChar | ll.AccessFSMakeDir | ll.AccessFSMakeReg |
 		ll.AccessFSMakeSock | ll.AccessFSMakeFifo | ll.AccessFSMakeBlock | ll.AccessFSMakeSym
 	filing landlock.AccessFSSet = ll.AccessFSReadFile | ll.AccessFSReadDir | ll.AccessFSWriteFile | ll.AccessFSTruncate |
-		ll.AccessFSMakeReg | ll.AccessFSRemoveFile // rights for a series of files
+		ll.AccessFSMakeReg | ll.AccessFSRemoveFile // granted in a directory, for a series of files
 	reading landlock.AccessFSSet = ll.AccessFSReadFile | ll.AccessFSReadDir | ll.AccessFSExecute
 
 	networks landlock.AccessNetSet = ll.AccessNetBindTCP | ll.AccessNetConnectTCP
@@ -32,10 +32,10 @@ var LandlockABI = sync.OnceValue(func() int {
 	return version
 })
 
-// confine restricts the process to the sandbox's files and networks. Programs that it starts get
-// /dev/null as standard input and output.
+// confine restricts the process to the sandbox's files and networks. If it starts programs, only
+// writing is restricted. They get /dev/null as standard input and output.
 func (s *Sandbox) confine() error {
-	LandlockABI()
+	LandlockABI() // remembers the version, which cannot be read in the sandbox
 	null := landlock.RWFiles(os.DevNull).IgnoreIfMissing()
 	var rules []landlock.Rule
 	for _, path := range s.Writable {

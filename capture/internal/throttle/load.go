@@ -74,7 +74,8 @@ func (p *period) speed() float64 {
 	return float64(p.Taken) / max(p.busy(), time.Microsecond).Seconds()
 }
 
-// A history has the last readings, the oldest first. It covers at most averageTime.
+// A history has the last readings, the oldest first. It covers averageTime, and up to one reading
+// more.
 type history []Counters
 
 // add adds a reading, and drops old ones that are no longer needed.
@@ -129,8 +130,8 @@ func (h history) load(o Options, oneIn uint32) (s strain) {
 }
 
 // readerLoad returns the strain on the reader and the rings, from the latest period, in which this
-// many packets per second were kept. For a reader that never sleeps, it uses the reader's speed
-// while awake, because such a reader may also wait for an output without a queue.
+// many packets per second were kept. For a reader that is busier than busyTarget, it uses the
+// reader's speed while awake, because such a reader may also wait for an output without a queue.
 func (h history) readerLoad(latest *period, rate float64) strain {
 	load := latest.busy().Seconds() / latest.elapsed.Seconds() / busyTarget
 	isBusy := load > 1

@@ -103,7 +103,8 @@ const MaxInstructions = 4096
 // packet as LdAbs and LdInd do, and A becomes 1 if they are in a set, and 0 if they are not. The
 // high byte of its opcode has the set's number, from 1.
 const (
-	// SizeAddress6 is the size of an IPv6 address. Only lookups load that many bytes at a time.
+	// SizeAddress6 means 16 bytes, an IPv6 address, by a value of SizeMask that classic BPF does not
+	// use. Only lookups load that many bytes at a time.
 	SizeAddress6 = 0x18
 
 	SetMask = 0xff00
@@ -114,10 +115,12 @@ const (
 // SetBits is the part of an opcode that looks up in a set. Sets count from 0.
 func SetBits(set int) int { return (set + 1) << 8 }
 
-// SetOf returns the set of a lookup. It is false for all other instructions.
+// SetOf returns the set that an opcode has in its high byte, and false if it has none. It does not
+// check the rest of the opcode, as IsLookup does.
 func SetOf(op uint16) (set int, ok bool) { return int(op>>8) - 1, op>>8 != 0 }
 
-// IsLookup reports whether an opcode with a set is a lookup.
+// IsLookup reports whether an opcode is a lookup: a load into A with a set. Sets have no elements of
+// one byte.
 func IsLookup(op uint16) bool {
 	mode, size := op&ModeMask, op&SizeMask
 	return op>>8 != 0 && op&ClassMask == ClassLD && (mode == ModeABS || mode == ModeIND) && size != SizeB

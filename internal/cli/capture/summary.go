@@ -33,7 +33,7 @@ type SourceSummary struct {
 	Namespace string `json:"namespace,omitempty"` // of the Kubernetes pod that the interface belongs to
 	Pod       string `json:"pod,omitempty"`
 	Hook      string `json:"hook"`
-	Mode      string `json:"mode,omitempty"` // at the hooks xdp and egress
+	Mode      string `json:"mode,omitempty"` // at the hooks xdp, ingress and egress
 	Program   string `json:"program,omitempty"`
 	ProgramID uint32 `json:"program_id,omitempty"`
 

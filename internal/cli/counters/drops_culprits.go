@@ -58,8 +58,8 @@ func (r *DropsReport) culprits() (lines []string) {
 		isOutside     bool   // its packets are in no total
 	}
 	var all []culprit
-	// Several losses of a reason, as in two functions, may have the same culprit. The packets of
-	// its counter are then the same for each, and only the losses add up.
+	// Several losses of a reason, as in two functions, may have the same culprit. They add up, and
+	// its counter has the largest number: it may have been read earlier for one of them.
 	add := func(c culprit) {
 		i := slices.IndexFunc(all, func(other culprit) bool { return other.reason == c.reason && other.text == c.text })
 		if i < 0 {
@@ -67,6 +67,7 @@ func (r *DropsReport) culprits() (lines []string) {
 			return
 		}
 		all[i].loss += c.loss
+		all[i].packets = max(all[i].packets, c.packets)
 	}
 	for _, l := range r.Losses {
 		for _, e := range l.Evidence {

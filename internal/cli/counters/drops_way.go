@@ -68,7 +68,7 @@ func newWay(i dropsInterval) *Way {
 // write draws the way, with the losses of each stage below it:
 //
 //	card -- 40/s --> stack -- 0/s --> socket
-//	                 40/s lost        0/s lost
+//	0 lost           40/s lost        0 lost
 //	                 NETFILTER_DROP
 func (w *Way) write(out io.Writer) {
 	if w == nil {

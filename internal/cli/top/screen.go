@@ -71,9 +71,11 @@ func (s *screen) listen() {
 	for {
 		var next event
 		switch e := s.PollEvent().(type) {
-		case nil:
+		case nil: // the end: an event without values
 		case *tcell.EventKey:
-			next.key = keyOf(e)
+			if next.key = keyOf(e); next.key == "" {
+				continue // a key without a name has no effect
+			}
 		case *tcell.EventResize:
 			next.resized = true
 		default:
