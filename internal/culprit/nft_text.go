@@ -16,8 +16,8 @@ type field struct {
 	value func([]byte) string // formats a value as nft does
 }
 
-// A listing formats a rule: common expressions as nft does, and others as their names, because
-// users find the rule by its handle.
+// A listing formats a rule: common expressions as nft does, and others as their names. The text
+// need not be complete, because users find the rule by its handle.
 type listing struct {
 	words     []string
 	protocol  string // the transport protocol that the rule has tested for: "udp", "tcp"
@@ -71,7 +71,7 @@ func (l *listing) load(register uint64, f field) {
 	l.loaded = append(l.loaded, f.name)
 }
 
-// use returns the field in a register.
+// use returns the field in a register for a test, and empties l.loaded.
 func (l *listing) use(register uint64) field {
 	l.loaded = nil
 	f, ok := l.registers[register]
@@ -206,8 +206,7 @@ func (l *listing) addConntrack(e *expression) {
 	l.load(e.number(unix.NFTA_CT_DREG), f)
 }
 
-// A position is the place of a field in a header. A rule that tests the prefix of an address may
-// read only the bytes of the prefix.
+// A position is the place of a field in a header.
 type position struct{ base, offset, size uint64 }
 
 // The headers that an offset counts from.
@@ -222,7 +221,8 @@ var headerFields = map[position]field{
 	{linkHeader, 0, 6}: {"ether daddr", hexValue}, {linkHeader, 6, 6}: {"ether saddr", hexValue}, {linkHeader, 12, 2}: {"ether type", etherValue},
 }
 
-// addresses are the addresses of IPv4 and IPv6, with their offsets in the header.
+// addresses are the addresses of IPv4 and IPv6, with their offsets in the header. A rule that tests
+// the prefix of an address may read only the bytes of the prefix.
 var addresses = []struct {
 	name         string
 	offset, size uint64
@@ -276,7 +276,8 @@ func (l *listing) transportField(at position) (f field, ok bool) {
 // Its text has only these bits, as in "ct state established,related".
 func (f field) isBits() bool { return f.name == "ct state" || f.name == "ct status" }
 
-// addMask adds a mask to the text of a field: as the length of a prefix, or with an &.
+// addMask adds a mask to the text of a field: as the length of a prefix, or with an & in its name,
+// which addTest looks for.
 func (l *listing) addMask(e *expression) {
 	f, ok := l.registers[e.number(unix.NFTA_BITWISE_SREG)]
 	mask := e.nested(unix.NFTA_BITWISE_MASK).get(unix.NFTA_DATA_VALUE)
@@ -301,6 +302,8 @@ func (l *listing) addMask(e *expression) {
 	l.registers[e.number(unix.NFTA_BITWISE_DREG)] = f
 }
 
+// addTest adds a comparison of a field. A name with an & is from addMask, and gets the == that nft
+// otherwise omits.
 func (l *listing) addTest(e *expression) {
 	f := l.use(e.number(unix.NFTA_CMP_SREG))
 	operator := operators[min(e.number(unix.NFTA_CMP_OP), uint64(len(operators)-1))]

@@ -15,12 +15,13 @@ const (
 // meaning in some functions; function "" is all other functions.
 type linuxReason struct{ name, function string }
 
-// equivalents map the kernel's reasons to the numbers and names of sFlow.org's list. A kernel's
-// reason that is wider than each of the list's has no row.
+// equivalents map the kernel's reasons to the numbers and names of sFlow.org's list. A reason of
+// the kernel that covers more cases than any one of the list has no row: it is sent as
+// reasonUnknown.
 var equivalents = []struct {
 	reason Reason
-	name   string
-	linux  string
+	name   string // in the list; datagrams have only the number
+	linux  string // the kernel's reasons, separated by spaces
 }{
 	{0, "net_unreachable", "IP_INNOROUTES"},
 	{1, "host_unreachable", "IP_INADDRERRORS"},

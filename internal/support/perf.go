@@ -71,7 +71,8 @@ func FitPerfRings(size, least int) (int, error) {
 		return size, nil
 	}
 	if err := tryPerfRings(os.Getpagesize(), 1); errors.Is(err, ErrPerfRefused) {
-		reason, _ := findPerfCircumstances().explainEvent(err)
+		// err has the remedy and the kernel's error in its text, too.
+		reason, _ := findPerfCircumstances().cause(err)
 		return 0, errors.New(reason)
 	}
 	l := findLimits(size, least)
@@ -79,7 +80,7 @@ func FitPerfRings(size, least int) (int, error) {
 		return size, nil
 	}
 	// The size must be tried: the user's other processes share the limit, and the kernel does not
-	// show how much they have locked.
+	// show how much they have locked. largest searches from l.ring downwards.
 	for l.ring = l.largest(); l.ring > 0; l.ring = l.largest() {
 		if !errors.Is(tryPerfRings(l.ring, l.cpus), ErrLockedMemory) {
 			return l.ring, nil
@@ -91,7 +92,7 @@ func FitPerfRings(size, least int) (int, error) {
 
 // explainEvent explains an error of perf_event_open.
 func explainEvent(err error) error {
-	if reason, remedy := findPerfCircumstances().explainEvent(err); reason != "" {
+	if reason, remedy := findPerfCircumstances().cause(err); reason != "" {
 		return message.Errorf(ErrPerfRefused, "%w: %s: %s", errno(err), reason, remedy)
 	}
 	return err
@@ -110,10 +111,10 @@ func findPerfCircumstances() perfCircumstances {
 	return perfCircumstances{held: heldOrNone(), paranoid: sysctl(perfParanoid), refused: possibleRefusal()}
 }
 
-// explainEvent returns "" for an error that needs no explanation. Debian's kernels have the value
-// 3, with which CAP_PERFMON is not enough.
-func (c perfCircumstances) explainEvent(err error) (reason, remedy string) {
-	missing := "CAP_SYS_ADMIN"
+// cause returns why perf_event_open returned an error, and the remedy; "" if the error needs no
+// explanation.
+func (c perfCircumstances) cause(err error) (reason, remedy string) {
+	missing := "CAP_SYS_ADMIN" // Debian's kernels have the value 3: CAP_PERFMON is not enough
 	if !has(c.held, unix.CAP_PERFMON) {
 		missing = "CAP_PERFMON"
 	}
@@ -172,7 +173,7 @@ func perfCheck(key string, err error, c perfCircumstances) Check {
 	if missing := missingCapabilities(c.held); len(missing) > 0 {
 		return notTried(key, missing)
 	}
-	if reason, remedy := c.explainEvent(err); reason != "" {
+	if reason, remedy := c.cause(err); reason != "" {
 		return no(key, reason, remedy)
 	}
 	return no(key, err.Error(), "")

@@ -38,6 +38,7 @@ type change struct {
 func (f *Followed) setFilter(expression string) error {
 	next := *f.Options
 	next.Filter, next.FilterProgram = expression, nil
+	// Checks the expression even if no interface is captured now.
 	if err := next.Compile(new(probe.Point)); err != nil {
 		return err
 	}
@@ -60,12 +61,12 @@ func (f *Followed) setFilter(expression string) error {
 // exchange loads the programs of all changes, and then exchanges them. f.all gets one further
 // entry, `former`, which has the ended sources of all interfaces.
 func (f *Followed) exchange(changes []*change, next *probe.Options) error {
-	f.Sampler.Arrival++
+	f.Sampler.Arrival++ // because the new sources come after the former ones: see packet.Source
 	for i, c := range changes {
 		if err := f.prepare(c, next); err != nil {
-			for _, c := range changes[:i+1] {
-				f.Roster.Free(c.next)
-				err = errors.Join(err, c.discard())
+			for _, begun := range changes[:i+1] { // also c, some of whose programs may be loaded
+				f.Roster.Free(begun.next)
+				err = errors.Join(err, begun.discard())
 			}
 			return err
 		}
@@ -79,7 +80,7 @@ func (f *Followed) exchange(changes []*change, next *probe.Options) error {
 		}
 	}
 	f.all = append(f.all, former)
-	return errors.Join(append(errs, f.Sampler.AwaitEnd(), f.markStopped(former))...)
+	return errors.Join(append(errs, f.Sampler.AwaitEnd(), f.recordEnd(former))...)
 }
 
 // prepare loads the programs of an interface with the next filter.
@@ -91,11 +92,12 @@ func (f *Followed) prepare(c *change, next *probe.Options) (err error) {
 }
 
 // makeChange exchanges the programs of an interface. The numbers and sources that its hooks had are
-// added to former, and c gets the new ones.
+// added to former, and c gets the new ones. After an error, the hooks before the failed one have
+// the next filter, and the others keep the former one.
 func (f *Followed) makeChange(c *change, former *captured) error {
 	rest := c.sources // of the hooks that are not exchanged yet
 	for i, h := range c.hooks {
-		ofHook := rest[:len(h.Sources())]
+		ofHook := rest[:len(h.Sources())] // a part of c.sources, overwritten below
 		rest = rest[len(ofHook):]
 		sources, err := f.Roster.Exchange(h, c.next[i], f.origin(), func() error { return h.(probe.Exchanger).Exchange(f.Sampler) })
 		if err != nil {

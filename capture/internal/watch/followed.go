@@ -273,7 +273,7 @@ func (f *Followed) startOnce(ifi xdp.Interface) error {
 	case err == nil:
 	case len(one.sources) > 0: // some programs have seen packets, whose account is kept
 		one.stopped = true
-		err = errors.Join(err, f.Sampler.EndAll(one.hooks), f.markStopped(one))
+		err = errors.Join(err, f.Sampler.EndAll(one.hooks), f.recordEnd(one))
 	default:
 		f.Roster.Free(one.numbers)
 		return errors.Join(err, probe.DetachAll(one.hooks), probe.CloseAll(one.hooks))

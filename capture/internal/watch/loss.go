@@ -57,8 +57,8 @@ func (f *FirstLoss) Run() {
 	}
 }
 
-// Check takes a reading. The first one with a loss begins to measure the cause, and the next one
-// gives the Notice. With last, no check follows, and the Notice is given at once. Check returns
+// Check takes a LossReading. The first one with a loss begins to measure the cause, and the next
+// one gives the Notice. With last, no check follows, and the Notice is given at once. Check returns
 // true if no further check is needed.
 func (f *FirstLoss) Check(last bool) bool {
 	now, err := f.Read()
@@ -76,6 +76,7 @@ func (f *FirstLoss) Check(last bool) bool {
 		f.reader.Laps.Begin()
 		return false
 	}
+	// This is the second reading with a loss, or the last one.
 	spent := f.reader.Laps.End()
 	if f.Began != nil && now.At.Sub(f.Began.At) < LossInterval/2 {
 		f.Began = nil // the session has ended, and the time was too short to find the cause
@@ -99,7 +100,7 @@ func (f *FirstLoss) describe(l *packet.Loss, worst uint64) error {
 			l.Sources = append(l.Sources, f.reader.Roster.Source(i))
 		}
 	}
-	l.Buffer = f.options.Size
+	l.Buffer = f.options.Size // of a ring; l.Size is that of a packet
 	accounts, err := f.reader.Ledger.Accounts(f.reader.Roster.Accounts)
 	if total := accounts.Total(); err == nil && total.Captured > 0 {
 		l.Size = int(total.Bytes / total.Captured)
@@ -129,7 +130,7 @@ func newLoss(before LossReading, began *LossReading, now LossReading, spent prob
 		Rate:    rate(before, now),
 	}
 	if began == nil {
-		return l
+		return l // with the zero Cause, Burst, because no other one was measured
 	}
 	l.Rate = max(rate(before, *began), rate(*began, now))
 	lost, wanted := increase(began.Lost, now.Lost), increase(began.wanted, now.wanted)
@@ -170,7 +171,7 @@ type LossReading struct {
 // out from now on.
 func (f *FirstLoss) Read() (LossReading, error) {
 	r := LossReading{At: time.Now()}
-	// Before the counters, so that a loss in between counts as before the new ring.
+	// Before the counters: if a CPU gets its ring in between, its losses so far are still left out.
 	rings := f.sampler.RingNumbers()
 	cpus := make([]kernel.SamplerAccount, len(rings))
 	for slot := range f.reader.Roster.UsedSlots() {

@@ -29,11 +29,13 @@ type Regulator struct {
 
 // NewRegulator returns a regulator of a session's programs. The caller starts Run.
 func NewRegulator(k *probe.Sampler, r *probe.Reader) *Regulator {
+	// Choosing packets by their flows skips packets of the pool, whatever the rate is.
 	o := throttle.Options{MaxRate: k.Options.MaxRate, Skips: k.Options.ChoosesFlows()}
 	return &Regulator{task: newTask(), sampler: k, reader: r, throttle: throttle.New(o)}
 }
 
-// Watch adds an output. It must have begun. After Close, its Backlog is no longer called.
+// Watch adds an output, which must have begun. Once the regulator's Close has returned, the
+// output's Backlog is no longer called.
 func (r *Regulator) Watch(out backlogged) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +95,7 @@ func (r *Regulator) counters() (c throttle.Counters, err error) {
 			// The kernel copies the counters one after the other while packets come, so the copy
 			// of FilteredOut may be larger than that of Seen.
 			c.Pool += n.Seen - min(n.Seen, n.FilteredOut)
-			c.Kept += n.Sampled + n.Lost
+			c.Kept += n.Sampled + n.Lost // lost packets were drawn, too
 			c.Lost += n.Lost
 		}
 	}

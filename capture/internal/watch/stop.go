@@ -35,19 +35,21 @@ func (f *Followed) stop(reason func(*captured) error) bool {
 		f.Options.Notice(err)
 		return true
 	}
-	for _, one := range f.all { // also those that are marked already, which stay as they are
+	// Also those that stopped earlier, because AwaitEnd may have failed then. An end that is
+	// recorded already keeps its time.
+	for _, one := range f.all {
 		if !one.stopped {
 			continue
 		}
-		if err := f.markStopped(one); err != nil {
+		if err := f.recordEnd(one); err != nil {
 			f.Options.Notice(err)
 		}
 	}
 	return true
 }
 
-// markStopped records in the roster that all programs of an interface have ended.
-func (f *Followed) markStopped(one *captured) error {
+// recordEnd records in the roster that all programs of an interface have ended.
+func (f *Followed) recordEnd(one *captured) error {
 	now, err := machine.Monotonic()
 	if err == nil {
 		f.Roster.Leave(one.sources, now)
@@ -64,6 +66,8 @@ func (f *Followed) retire() {
 		}
 		areFinal, passed := true, f.Passed.Load()
 		for _, i := range one.sources {
+			// passed is how far the reader has read, and Published are its counts of the source.
+			// After an error, the next call tries again. Sources that are retired already stay so.
 			retired, err := f.Roster.Retire(i, passed, f.Ledger.Published(i))
 			areFinal = areFinal && retired && err == nil
 		}

@@ -90,8 +90,8 @@ func newVerdictRates(before, now meter.VerdictTallies, took time.Duration) Verdi
 		Verdicts: make(map[string]meter.Rate),
 		Total:    meter.NewRate(before.Sum(), now.Sum(), took),
 	}
-	for i := range now {
-		v.Verdicts[verdictName(i)] = meter.NewRate(before[i], now[i], took)
+	for slot := range now { // one for each verdict: see xdp.Verdict.Slot
+		v.Verdicts[verdictName(slot)] = meter.NewRate(before[slot], now[slot], took)
 	}
 	return v
 }
@@ -106,14 +106,15 @@ func queueName(c meter.ActionCounts, queue int) string {
 // WriteTable prints the report as tables.
 func (r *StatsReport) WriteTable(w io.Writer) {
 	t := NewRateTable("VERDICT")
-	for i := range (meter.VerdictTallies{}) {
-		r.addVerdict(t, i)
+	for slot := range (meter.VerdictTallies{}) {
+		r.addVerdict(t, slot)
 	}
 	t.Add(RateCells(r.Total, "total")...)
 	t.Write(w)
 	if r.Reasons != nil {
 		t := NewRateTable("REASON", "VERDICT")
 		for _, reason := range r.Reasons {
+			// Always a row, which is red if there are packets: those with a reason are all lost.
 			t.AddLost(reason.Packets > 0, RateCells(reason.Rate, reason.Reason, reason.Verdict)...)
 		}
 		t.Write(w)
@@ -136,14 +137,14 @@ func (r *StatsReport) WriteTable(w io.Writer) {
 
 // addVerdicts adds a row for each verdict that occurred, after the name of the queue or CPU.
 func (v VerdictRates) addVerdicts(t *frame.Table, name string) {
-	for i := range (meter.VerdictTallies{}) {
-		if v.Verdicts[verdictName(i)].Packets > 0 {
-			v.addVerdict(t, i, name)
+	for slot := range (meter.VerdictTallies{}) {
+		if v.Verdicts[verdictName(slot)].Packets > 0 {
+			v.addVerdict(t, slot, name)
 		}
 	}
 }
 
-// addVerdict adds the row of a verdict, after these names.
+// addVerdict adds the row of a verdict, after these names. The row is red if packets were lost.
 func (v VerdictRates) addVerdict(t *frame.Table, slot int, names ...string) {
 	rate := v.Verdicts[verdictName(slot)]
 	t.AddLost(rate.Packets > 0 && xdp.Loses(xdp.Verdict(slot)), RateCells(rate, append(names, verdictName(slot))...)...)

@@ -26,7 +26,7 @@ const (
 	leastBar     = 6
 	mostBar      = 20
 	leastName    = 8
-	leastAddress = len("255.255.255.255:65535") // which bars and trends leave to a name
+	leastAddress = len("255.255.255.255:65535") // of a name that is cut for bars and trends
 	leastTrend   = 8
 )
 
@@ -44,6 +44,8 @@ func (m *model) tableLines(room int) (all []line) {
 		sum += by.value(t.rows[i].rate)
 	}
 	cursor := m.cursor[m.kind]
+	// The titles take one of the lines. If the cursor is below the others, the table is scrolled so
+	// far that its row is the last one.
 	first := max(0, cursor-max(1, room-1)+1)
 	for i := first; i < min(len(t.rows), first+room-1); i++ {
 		r := &t.rows[i]
@@ -64,7 +66,7 @@ func (m *model) tableLines(room int) (all []line) {
 }
 
 // A layout has the columns of a table that fit into the window, and the widths of bars and trends;
-// 0 = there are none.
+// 0 = there are none. There may be trends without bars, but no bars without trends.
 type layout struct {
 	columns    []column
 	bar, trend int
@@ -133,14 +135,15 @@ func (m *model) layout(t *table) (l layout) {
 		return sum
 	}
 	const barAndTrend = leastBar + gap + leastTrend
-	fixed := len(t.numbers) + 1 // columns of numbers: of run times, and of the order
+	shown := len(t.numbers) + 1 // columns of numbers: of run times, of the order, and others below
 	rest := m.width - widthOf(names)
-	for fixed < len(numbers) && rest-widthOf(numbers[:fixed+1]) >= barAndTrend {
-		fixed++
+	for shown < len(numbers) && rest-widthOf(numbers[:shown+1]) >= barAndTrend {
+		shown++
 	}
-	l.columns = append(names, numbers[:fixed]...)
+	l.columns = append(names, numbers[:shown]...)
 	rest = m.width - widthOf(l.columns)
-	// The widest names are shortened: for bars and trends to leastAddress, for numbers further.
+	// The widest names are shortened: for bars and trends to leastAddress, for numbers further. If
+	// nothing follows the last column, the gap after it needs no room.
 	rest += shorten(l.columns[:len(names)], barAndTrend-rest, leastAddress)
 	rest += shorten(l.columns[:len(names)], -gap-rest, leastName)
 	switch {
@@ -202,6 +205,7 @@ func (t *table) numberColumns(by order) (columns []column) {
 	}
 	counted := cmp.Or(t.counted, "PACKETS")
 	titles := [orders]string{"BIT/S", counted + "/S", "BYTES", counted}
+	// Skips orders of bytes in a table that does not count them, and `by` when it comes again.
 	for _, o := range []order{by, byBits, byPacketRate, byBytes, byPackets} {
 		if t.noBytes && o != o.inPackets() || slices.ContainsFunc(columns, func(c column) bool { return c.title == titles[o] }) {
 			continue
