@@ -100,7 +100,7 @@ func (f *FirstLoss) describe(l *packet.Loss, worst uint64) error {
 			l.Sources = append(l.Sources, f.reader.Roster.Source(i))
 		}
 	}
-	l.Buffer = f.options.Size // of a ring; l.Size is that of a packet
+	l.Buffer = f.options.Size // of a ring; l.Size is the mean size of packets
 	accounts, err := f.reader.Ledger.Accounts(f.reader.Roster.Accounts)
 	if total := accounts.Total(); err == nil && total.Captured > 0 {
 		l.Size = int(total.Bytes / total.Captured)

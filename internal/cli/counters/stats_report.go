@@ -114,7 +114,7 @@ func (r *StatsReport) WriteTable(w io.Writer) {
 	if r.Reasons != nil {
 		t := NewRateTable("REASON", "VERDICT")
 		for _, reason := range r.Reasons {
-			// Always a row, which is red if there are packets: those with a reason are all lost.
+			// Every reason has a row. It is red if there are packets: only lost ones have a reason.
 			t.AddLost(reason.Packets > 0, RateCells(reason.Rate, reason.Reason, reason.Verdict)...)
 		}
 		t.Write(w)
