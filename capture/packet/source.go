@@ -37,9 +37,9 @@ type Source struct {
 	Attached string
 	NetAdmin bool
 
-	// Arrival numbers the interfaces that Options.Patterns have found, and those whose hook
-	// Options.GiveWay has changed, from 1. Sources of one interface with different Arrivals existed
-	// one after the other. 0 = neither option is set.
+	// Arrival numbers the interfaces that Options.Patterns have found, those whose hook
+	// Options.GiveWay has changed, and the filters of Options.FilterChanges, from 1. Sources of one
+	// interface with different Arrivals existed one after the other. 0 = none of these is set.
 	Arrival uint32
 
 	// Place is the index in Session.Sources, and Came numbers the sources in the order in which

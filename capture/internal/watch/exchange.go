@@ -76,7 +76,7 @@ func (f *Followed) exchange(changes []*change, next *probe.Options) error {
 	var errs []error
 	for _, c := range changes {
 		if err := f.makeChange(c, former); err != nil {
-			errs = append(errs, fmt.Errorf("%s keeps the former filter: %w", c.ifi.Name, err), c.discard())
+			errs = append(errs, fmt.Errorf("%s keeps the former filter at one hook or more: %w", c.ifi.Name, err), c.discard())
 		}
 	}
 	f.all = append(f.all, former)
