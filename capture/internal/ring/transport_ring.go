@@ -40,8 +40,8 @@ type ringTransport struct {
 	// nil if no program is traced, or if perf's rings are not available.
 	fragments *perfTransport
 	// interruptible means that packets may interrupt a tracer while it writes to the shared ring:
-	// an interrupt receives packets on the CPU on which the stack throws a packet of a process
-	// away. The interrupting packets go through fragments, too.
+	// an interrupt receives them on a CPU where the stack is just throwing a packet away for a
+	// process. The interrupting packets go through fragments, too.
 	interruptible bool
 	onlineCPUs    func() []int
 	cpuCount      func() int // returns for how many CPUs to allocate memory
