@@ -8,14 +8,15 @@ import (
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 )
 
-// The rights that Landlock restricts, and filing. On a kernel whose Landlock lacks some of them, only the rest
-// is restricted: Linux 6.1 lacks truncate(2) and networks, and 6.6 lacks scopes.
+// The rights that Landlock restricts, and seriesRights. On a kernel whose Landlock lacks some of
+// them, only the rest is restricted: Linux 6.1 lacks truncate(2) and networks, and 6.6 lacks scopes.
 const (
 	writing landlock.AccessFSSet = ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRefer |
 		ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | ll.AccessFSMakeChar | ll.AccessFSMakeDir | ll.AccessFSMakeReg |
 		ll.AccessFSMakeSock | ll.AccessFSMakeFifo | ll.AccessFSMakeBlock | ll.AccessFSMakeSym
-	filing landlock.AccessFSSet = ll.AccessFSReadFile | ll.AccessFSReadDir | ll.AccessFSWriteFile | ll.AccessFSTruncate |
-		ll.AccessFSMakeReg | ll.AccessFSRemoveFile // granted in a directory, for a series of files
+	// seriesRights are granted in a directory, for a series of files.
+	seriesRights landlock.AccessFSSet = ll.AccessFSReadFile | ll.AccessFSReadDir | ll.AccessFSWriteFile |
+		ll.AccessFSTruncate | ll.AccessFSMakeReg | ll.AccessFSRemoveFile
 	reading landlock.AccessFSSet = ll.AccessFSReadFile | ll.AccessFSReadDir | ll.AccessFSExecute
 
 	networks landlock.AccessNetSet = ll.AccessNetBindTCP | ll.AccessNetConnectTCP
@@ -33,10 +34,9 @@ var LandlockABI = sync.OnceValue(func() int {
 })
 
 // confine restricts the process to the sandbox's files and networks. If it starts programs, only
-// writing is restricted. They get /dev/null as standard input and output.
+// writing is restricted.
 func (s *Sandbox) confine() error {
 	LandlockABI() // remembers the version, which cannot be read in the sandbox
-	null := landlock.RWFiles(os.DevNull).IgnoreIfMissing()
 	var rules []landlock.Rule
 	for _, path := range s.Writable {
 		info, err := os.Stat(path)
@@ -49,13 +49,15 @@ func (s *Sandbox) confine() error {
 		case s.Programs:
 			rules = append(rules, landlock.RWDirs(path).WithRefer())
 		default:
-			rules = append(rules, landlock.PathAccess(filing, path))
+			rules = append(rules, landlock.PathAccess(seriesRights, path))
 		}
 	}
 	for _, path := range s.Removable {
 		rules = append(rules, landlock.PathAccess(ll.AccessFSRemoveFile, path))
 	}
 	if s.Programs {
+		// os/exec opens /dev/null for programs without standard input or output.
+		null := landlock.RWFiles(os.DevNull).IgnoreIfMissing()
 		return landlock.MustConfig(writing).BestEffort().RestrictPaths(append(rules, null)...)
 	}
 	if len(s.Readable) > 0 {

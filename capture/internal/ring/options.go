@@ -73,8 +73,8 @@ func (m ringMemory) affordable(size int) int {
 
 // fitInto fills in the size of each CPU's ring, a power of two of pages. All rings together may
 // take a quarter of the available memory, because they keep it while the session lasts. If the
-// default size takes more, it is lowered; `smaller` is then the reason, for a notice.
-func (r *Options) fitInto(m ringMemory) (smaller, err error) {
+// default size takes more, it is lowered; `whySmaller` is then the reason, for a notice.
+func (r *Options) fitInto(m ringMemory) (whySmaller, err error) {
 	asked := r.Size
 	if asked == 0 {
 		asked = DefaultSize
@@ -87,10 +87,10 @@ func (r *Options) fitInto(m ringMemory) (smaller, err error) {
 		if r.Size != 0 {
 			return nil, message.Errorf(support.ErrBufferTooLarge, "%s: at most %s fit", text, message.Kibibytes(fits))
 		}
-		smaller = fmt.Errorf("%s: ring size lowered to %s", text, message.Kibibytes(fits))
+		whySmaller = fmt.Errorf("%s: ring size lowered to %s", text, message.Kibibytes(fits))
 	}
 	r.Size = fits
-	return smaller, nil
+	return whySmaller, nil
 }
 
 // Enough returns how large each ring must be to hold this many more packets of this size, in bytes;

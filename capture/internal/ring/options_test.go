@@ -40,8 +40,8 @@ func TestFitBuffer(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var notice string
 			o := Options{Size: test.asked, Notice: func(err error) { notice += err.Error() }}
-			smaller, err := o.fitInto(ringMemory{cpus: test.cpus, each: perfMemory, available: machine.Memory{Bytes: uint64(test.available)}})
-			o.notice(smaller)
+			whySmaller, err := o.fitInto(ringMemory{cpus: test.cpus, each: perfMemory, available: machine.Memory{Bytes: uint64(test.available)}})
+			o.notice(whySmaller)
 			if test.err != "" {
 				if !errors.Is(err, support.ErrBufferTooLarge) || err.Error() != test.err {
 					t.Errorf("the error %v, want %s", err, test.err)

@@ -212,7 +212,7 @@ func TestRingLateCPU(t *testing.T) {
 	t.Parallel()
 	testnet.RequireRoot(t)
 	p := newProgramTest(t, Options{Transport: TransportRing}, func(t transport) {
-		t.(*ringTransport).present = func() int { return 1 }
+		t.(*ringTransport).cpuCount = func() int { return 1 }
 	})
 	if p.late == nil {
 		t.Skip("this machine has one CPU")
@@ -243,7 +243,7 @@ func TestPerfTransportCPUs(t *testing.T) {
 	all := len(p.set.cursors)
 	transport := newPerfTransport(Options{Size: MinSize}).(*perfTransport)
 	transport.open(p.maps)
-	online := transport.list()
+	online := transport.onlineCPUs()
 	last := online[all-1]
 	for _, step := range []struct {
 		online []int
@@ -255,7 +255,7 @@ func TestPerfTransportCPUs(t *testing.T) {
 		{online[:all-1], 1, 0}, {online, 1, 0},
 		{online, 2, 1}, {online, 2, 0}, // it was offline between two looks
 	} {
-		transport.list = func() []int { return step.online }
+		transport.onlineCPUs = func() []int { return step.online }
 		transport.period = func(cpu int) uint64 {
 			if cpu == last {
 				return step.period

@@ -54,12 +54,12 @@ func perfRings() ringMemory {
 // A perfTransport is the transport through a BPF_MAP_TYPE_PERF_EVENT_ARRAY. On a CPU without a ring
 // the program counts packets as lost.
 type perfTransport struct {
-	events    *ebpf.Map // the ring of each CPU; nil until open
-	immediate bool      // each packet wakes the poller
-	size      int
-	watermark int
-	list      func() []int         // returns the online CPUs
-	period    func(cpu int) uint64 // machine.OnlinePeriod
+	events     *ebpf.Map // the ring of each CPU; nil until open
+	immediate  bool      // each packet wakes the poller
+	size       int
+	watermark  int
+	onlineCPUs func() []int
+	period     func(cpu int) uint64 // machine.OnlinePeriod
 
 	online []int             // the CPUs that the last call of rings found online
 	served map[int]*perfRing // by CPU, nil = it cannot have a ring; the map is nil before the first call of rings
@@ -75,7 +75,7 @@ type perfTransport struct {
 // refused, it becomes TransportRing.
 func (r *Options) fitPerf() error {
 	asked := r.Size
-	smaller, err := r.fitInto(perfRings())
+	whySmaller, err := r.fitInto(perfRings())
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (r *Options) fitPerf() error {
 		r.Transport, r.Size = TransportRing, asked
 		return r.fitShared()
 	}
-	r.notice(smaller)
+	r.notice(whySmaller)
 	switch {
 	case err != nil: // opening the rings, before anything is attached, returns an error with the remedy
 	case fits < r.Size && asked != 0:
@@ -103,7 +103,7 @@ func tooMuchLocked(size int) string {
 }
 
 func newPerfTransport(r Options) transport {
-	t := &perfTransport{immediate: r.Immediate, list: machine.OnlineCPUs, period: machine.OnlinePeriod}
+	t := &perfTransport{immediate: r.Immediate, onlineCPUs: machine.OnlineCPUs, period: machine.OnlinePeriod}
 	t.resize(r.Size)
 	return t
 }
@@ -129,7 +129,7 @@ func (t *perfTransport) open(maps map[string]*ebpf.Map) error {
 func (t *perfTransport) close() error { return nil }
 
 func (t *perfTransport) rings() (rings []ring, err error) {
-	online := t.list()
+	online := t.onlineCPUs()
 	isFirst := t.served == nil
 	if isFirst {
 		t.served = make(map[int]*perfRing)

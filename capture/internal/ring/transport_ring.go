@@ -24,7 +24,7 @@ var byRing = transportKind{
 }
 
 // sharedRings is the memory for the rings. The kernel charges a map to the cgroup of the process
-// that creates it.
+// that creates it, so the limits of this process's cgroups hold for the rings, too.
 func sharedRings() ringMemory {
 	return ringMemory{cpus: PresentCPUs(), each: sharedMemory, available: machine.AvailableMemory()}
 }
@@ -35,19 +35,20 @@ func sharedRings() ringMemory {
 type ringTransport struct {
 	size   int // bytes of records in each ring
 	notice func(error)
-	// fragments are perf's rings for packets in several buffers at a tracer, which can read only
-	// the first buffer, while bpf_xdp_output reads all; nil if no program is traced.
+	// fragments are perf's rings for packets in several buffers at a tracer: it can copy only the
+	// first buffer into a shared ring, while bpf_xdp_output copies all of them into a perf ring.
+	// nil if no program is traced, or if perf's rings are not available.
 	fragments *perfTransport
-	// interruptible means that packets may interrupt a tracer while it writes to the shared ring,
-	// because the stack may throw a packet away for a process. The interrupting packets go through
-	// fragments, too.
+	// interruptible means that packets may interrupt a tracer while it writes to the shared ring:
+	// an interrupt receives them on a CPU where the stack is just throwing a packet away for a
+	// process. The interrupting packets go through fragments, too.
 	interruptible bool
-	list          func() []int // returns the online CPUs
-	present       func() int   // returns for how many CPUs to allocate memory
-	inOrder       bool         // CPUs see the stores of another CPU in order
+	onlineCPUs    func() []int
+	cpuCount      func() int // returns for how many CPUs to allocate memory
+	inOrder       bool       // CPUs see the stores of another CPU in order
 
 	tick   time.Duration // of the kernel's clock
-	value  int           // bytes of memory of each CPU
+	value  int           // bytes of memory of each CPU: the size of a value of the map
 	cpus   int           // CPUs below this number have memory
 	mem    []byte
 	bell   *doorbell
@@ -59,7 +60,7 @@ type ringTransport struct {
 const maxRingSize = 256 << 20
 
 func newRingTransport(r Options) transport {
-	t := &ringTransport{size: r.Size, notice: r.notice, list: machine.OnlineCPUs, present: PresentCPUs, interruptible: r.Interruptible}
+	t := &ringTransport{size: r.Size, notice: r.notice, onlineCPUs: machine.OnlineCPUs, cpuCount: PresentCPUs, interruptible: r.Interruptible}
 	t.inOrder = runtime.GOARCH == "amd64"
 	// Whether a program is traced is not known yet: prepare drops fragments if none is.
 	r.Size = min(r.Size, fragmentsBuffer)
@@ -75,7 +76,7 @@ func (t *ringTransport) prepare(spec *ebpf.CollectionSpec, fragments bool) error
 		t.fragments = nil
 	}
 	t.fitFragments()
-	t.fit(t.present())
+	t.planMemory(t.cpuCount())
 	t.describe(spec.Maps[kernel.SamplerMapRings])
 	spec.Maps[kernel.SamplerMapDoorbell].MaxEntries = uint32(os.Getpagesize())
 	if err := spec.Variables[kernel.SamplerVarRingSize].Set(uint64(t.size)); err != nil {
@@ -107,8 +108,8 @@ func (t *ringTransport) fitFragments() {
 	t.fragments.resize(fits)
 }
 
-// fit sets for how many CPUs there is memory, and how much each has.
-func (t *ringTransport) fit(cpus int) { t.cpus, t.value = cpus, sharedMemory(t.size) }
+// planMemory sets for how many CPUs there is memory, and how much each has.
+func (t *ringTransport) planMemory(cpus int) { t.cpus, t.value = cpus, sharedMemory(t.size) }
 
 // sharedMemory is how much memory a CPU's ring with `size` bytes for records takes. It is rounded
 // up because CPUs share no page, and has room after the ring's end for the rest of a record that
@@ -142,7 +143,7 @@ func canHaveRings(size int) error {
 		return errRingTooLarge(size)
 	}
 	t := &ringTransport{size: size}
-	t.fit(PresentCPUs())
+	t.planMemory(PresentCPUs())
 	m := &ebpf.MapSpec{Name: kernel.SamplerMapRings, Type: ebpf.Array, KeySize: 4, Flags: unix.BPF_F_MMAPABLE}
 	t.describe(m)
 	made, err := ebpf.NewMap(m)
@@ -162,8 +163,8 @@ func (r *Options) fitShared() error {
 	if powerOfTwoPages(r.Size) > maxRingSize {
 		return message.Errorf(support.ErrBufferTooLarge, "%w", errRingTooLarge(r.Size))
 	}
-	smaller, err := r.fitInto(sharedRings())
-	r.notice(smaller)
+	whySmaller, err := r.fitInto(sharedRings())
+	r.notice(whySmaller)
 	return err
 }
 
@@ -172,12 +173,12 @@ func (r *Options) fitShared() error {
 func (r *Options) trySharedRings() bool {
 	shared := *r
 	shared.Transport = TransportRing
-	smaller, err := shared.fitInto(sharedRings())
+	whySmaller, err := shared.fitInto(sharedRings())
 	if err != nil || canHaveRings(shared.Size) != nil {
 		return false
 	}
 	*r = shared
-	r.notice(smaller)
+	r.notice(whySmaller)
 	return true
 }
 
@@ -199,16 +200,18 @@ func (t *ringTransport) open(maps map[string]*ebpf.Map) (err error) {
 	return nil
 }
 
+// rings returns only the rings that earlier calls have not returned. It reports each CPU without
+// memory once.
 func (t *ringTransport) rings() (rings []ring, err error) {
 	for ; t.served < t.cpus; t.served++ {
 		r := newSharedRing(t.memory(t.served), t.size)
 		r.tick = int64(t.tick)
-		if t.served == 0 {
+		if t.served == 0 { // all rings share the bell, and the poller needs it once
 			r.bell = t.bell
 		}
 		rings = append(rings, r)
 	}
-	for _, cpu := range t.list() {
+	for _, cpu := range t.onlineCPUs() {
 		if cpu >= t.served {
 			t.served = cpu + 1
 			err = errors.Join(err, fmt.Errorf("CPU %d was not present when the rings were created", cpu))
@@ -221,7 +224,8 @@ func (t *ringTransport) rings() (rings []ring, err error) {
 	return rings, err
 }
 
-// ringOf is 1 for every CPU that has memory. The rings of fragments have no numbers here.
+// ringOf is 1 for every CPU that has memory, because a CPU keeps it, and its ring, until the end.
+// The rings of fragments have no numbers here.
 func (t *ringTransport) ringOf(cpu int) uint32 {
 	if cpu < t.cpus {
 		return 1

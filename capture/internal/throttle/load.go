@@ -9,16 +9,16 @@ const (
 	// busyTarget is the share of time in which the reader of an adaptive session may be busy. The
 	// rest is a reserve for bursts and for other work of the machine.
 	busyTarget = 0.75
-	// averageTime is the time over which the bytes that an output writes are averaged. A stall of
-	// one second lowers the average by a third.
+	// averageTime is the time over which the bytes that an output writes are averaged. A stall, in
+	// which the output writes nothing, lowers the average by a third if it lasts for a second.
 	averageTime = 3 * time.Second
 	// fullTime is the time for which a queue should have room if its output stalls.
 	fullTime = time.Second
-	// stallTime is the longest stall of an output. If its queue stays full for longer, the output
-	// is too slow.
-	stallTime = 3 * time.Second / 2
-	// silentTime is the time without progress after which an output or a reader stalls: its past
-	// work then does not show how fast it is.
+	// slowTime is how long bytes must have waited in a queue until its output may count as too
+	// slow. A shorter wait may be due to a stall.
+	slowTime = 3 * time.Second / 2
+	// silentTime is the time without progress after which an output or a reader counts as silent:
+	// its past work then does not show how fast it is.
 	silentTime = time.Second
 	// writeSize is about how many bytes an output writes at a time.
 	writeSize = 256 << 10
@@ -36,7 +36,9 @@ type period struct {
 	elapsed time.Duration
 }
 
-// between returns the period between two readings.
+// between returns the period between two readings. At and the limits of the queues stay those of
+// now. Pool may seem to fall, because its counters are copied while packets come: then it has no
+// increase.
 func between(before, now *Counters) *period {
 	p := &period{*now, now.At.Sub(before.At)}
 	p.Pool -= min(p.Pool, before.Pool)
@@ -104,16 +106,17 @@ func (h history) ago(d time.Duration) (*Counters, bool) {
 	return &h[0], false
 }
 
-// load returns how overloaded the session is. It has kept one packet of oneIn since the reading
-// before the latest one. There must be at least two readings.
+// load returns the load of the session's bottleneck: above 1, the session must keep fewer packets;
+// with calm below 0.8 it may keep more (pace.update). It has kept one packet of oneIn since the
+// reading before the latest one. There must be at least two readings.
 func (h history) load(o Options, oneIn uint32) (s strain) {
 	now := h.now()
 	latest := between(&h[len(h)-2], now)
-	rate := float64(latest.Kept) // packets per second
-	if !o.Skips {                // only then is this exact
-		rate = float64(latest.Pool) / float64(oneIn)
+	kept := float64(latest.Kept)
+	if !o.Skips { // only the rate decides how many are kept, so that their mean number is known
+		kept = float64(latest.Pool) / float64(oneIn)
 	}
-	rate /= latest.elapsed.Seconds()
+	rate := kept / latest.elapsed.Seconds() // packets per second
 	s.raise(h.readerLoad(latest, rate))
 	if o.MaxRate > 0 {
 		load := rate / (0.95 * float64(o.MaxRate))
@@ -136,16 +139,19 @@ func (h history) readerLoad(latest *period, rate float64) strain {
 	load := latest.busy().Seconds() / latest.elapsed.Seconds() / busyTarget
 	isBusy := load > 1
 	if latest.Lost > 0 {
+		// At least a sixteenth counts as read: a pace lowers the rate by no more at a time.
 		read := max(latest.Kept-min(latest.Lost, latest.Kept), latest.Kept/16+1)
 		load = max(load, float64(latest.Kept)/float64(read)/busyTarget)
 	}
 	if isBusy {
 		average := h.all()
-		if before, ok := h.ago(silentTime); average.Taken == 0 || ok && h.now().Taken == before.Taken {
-			return strain{calm: 1}
+		before, ok := h.ago(silentTime)
+		isSilent := average.Taken == 0 || ok && h.now().Taken == before.Taken
+		if isSilent {
+			return strain{calm: 1} // the rate stays
 		}
-		speed := max(average.speed(), latest.speed()) // a stall may lower the average
-		load = max(min(load, rate/speed/busyTarget), 0.9)
+		speed := max(average.speed(), latest.speed())     // a stall may lower the average
+		load = max(min(load, rate/speed/busyTarget), 0.9) // not so low that more packets are kept
 	}
 	return strain{lasting: load, calm: load}
 }
@@ -164,21 +170,22 @@ func (h history) queueLoad(i int, in float64) (s strain) {
 		s.passing = in / (written + room/fullTime.Seconds())
 	}
 	if waiting >= limit/16 || grown > limit/256+2*writeSize {
-		s.calm = 1
+		s.calm = 1 // the rate does not rise, unless the output's speed is known below
 	}
-	if h.hasWaited(i, 8, stallTime) && !h.isSilent(i) {
+	if h.hasWaited(i, 8, slowTime) && !h.isSilent(i) {
 		s.calm = in / max(0.9*written, 1)
 		if grown > 0 {
 			s.lasting = s.calm
 		}
 	}
-	if waiting < limit/2 {
+	if waiting < limit/2 { // there is room to lower the rate step by step
 		s.lasting = min(s.lasting, 2)
 	}
 	return s
 }
 
-// hasWaited reports whether at least 1/parts of a queue was in use at all readings of the last d.
+// hasWaited reports whether at least 1/parts of a queue was in use at all readings of the last d. A
+// queue that did not exist yet has the limit 0.
 func (h history) hasWaited(i int, parts int64, d time.Duration) bool {
 	for k := len(h) - 1; k >= 0; k-- {
 		if q := h[k].queue(i); q.limit() == 0 || q.waiting() < q.limit()/parts {

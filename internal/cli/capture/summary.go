@@ -44,16 +44,17 @@ type SourceSummary struct {
 	AccountKeys
 }
 
-// outputSummaries returns the summaries of several outputs, or that of a single one if it has more
-// than its account. Without accounts it returns none.
-func (r *captureRun) outputSummaries(accounts []capture.Accounts) (all []outputs.Summary) {
-	if accounts == nil {
+// outputSummaries returns the summaries of several outputs. The account of a single output is that
+// of the whole capture, so its summary is returned only if it has other keys, too. Without accounts
+// there are no summaries.
+func (r *captureRun) outputSummaries(byOutput []capture.Accounts) (all []outputs.Summary) {
+	if byOutput == nil {
 		return nil
 	}
 	for i, out := range r.Outputs {
-		a := accounts[i].Total()
-		s, more := out.Summary(&a)
-		if more || len(r.Outputs) > 1 {
+		a := byOutput[i].Total()
+		s, hasOtherKeys := out.Summary(&a)
+		if hasOtherKeys || len(r.Outputs) > 1 {
 			all = append(all, s)
 		}
 	}
@@ -61,8 +62,8 @@ func (r *captureRun) outputSummaries(accounts []capture.Accounts) (all []outputs
 }
 
 // writeOutputs prints the account of each of several outputs.
-func (r *captureRun) writeOutputs(accounts []capture.Accounts) {
-	for _, s := range r.outputSummaries(accounts) {
+func (r *captureRun) writeOutputs(byOutput []capture.Accounts) {
+	for _, s := range r.outputSummaries(byOutput) {
 		frame.Say(r.text, "%s", s)
 	}
 }
@@ -91,18 +92,19 @@ func newSourceSummary(src *capture.Source, a capture.Account) SourceSummary {
 
 // printSummary prints the object of --json. Its numbers are those of the first output's accounts; 0
 // without accounts. failed is the error of the capture; nil = none.
-func (r *captureRun) printSummary(all []capture.Accounts, failed error) error {
+func (r *captureRun) printSummary(byOutput []capture.Accounts, failed error) error {
 	var accounts capture.Accounts
-	if len(all) > 0 {
-		accounts = all[0]
+	if len(byOutput) > 0 {
+		accounts = byOutput[0]
 	}
-	s := Summary{Interfaces: []SourceSummary{}, Outputs: r.outputSummaries(all), Notices: r.notices.texts, NoticesOmitted: r.notices.left()}
+	s := Summary{Interfaces: []SourceSummary{}, Outputs: r.outputSummaries(byOutput), Notices: r.notices.texts, NoticesOmitted: r.notices.left()}
 	if r.session != nil {
 		s.Duration = time.Since(r.started).Seconds()
 		s.Transport = r.session.Options().Transport.String()
 		sources := r.session.Sources()
 		clocks, gone := r.session.CardClocks(), r.session.Gone()
-		own, past := r.divide(accounts, sources, r.accounts != nil)
+		atEnd := r.accounts != nil
+		own, past := r.divide(accounts, sources, atEnd) // past is of forgotten sources
 		if past.Sources > 0 {
 			s.Earlier = &past
 		}
@@ -120,7 +122,7 @@ func (r *captureRun) printSummary(all []capture.Accounts, failed error) error {
 	if failed != nil {
 		s.Error = strings.Join(frame.Messages(failed), "; ")
 	}
-	if err := r.o.json.begin(); err != nil {
+	if err := r.o.json.begin(); err != nil { // it has begun unless the capture failed to start
 		return err
 	}
 	if err := message.NewJSONEncoder(r.objects).Encode(s); err != nil {

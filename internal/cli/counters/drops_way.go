@@ -25,7 +25,7 @@ type WayStage struct {
 	Came      *meter.Rate      `json:"came,omitempty"`
 	Lost      *meter.Rate      `json:"lost,omitempty"`
 	Elsewhere *meter.Rate      `json:"elsewhere,omitempty"` // neither lost nor at the next stage
-	Losses    []drops.LossRate `json:"losses,omitempty"`    // the reasons of lost, by packets
+	Losses    []drops.LossRate `json:"losses,omitempty"`    // the reasons, the highest rate first
 }
 
 func newWay(i dropsInterval) *Way {
@@ -77,19 +77,19 @@ func (w *Way) write(out io.Writer) {
 	lines := []string{""}
 	for n, s := range w.Stages {
 		below := s.linesBelow()
-		width := 0
+		needed := 0 // columns until the next stage, so that it is right of all lines below this one
 		for _, text := range below {
-			width = max(width, utf8.RuneCountInString(text)+len("  "))
+			needed = max(needed, utf8.RuneCountInString(text)+len("  "))
 		}
 		head := string(s.Stage)
-		if n+1 < len(w.Stages) {
+		if n+1 < len(w.Stages) { // an arrow with the packets that come to the next stage
 			arrow := fmt.Sprintf(" -- %s --> ", perSecond(w.Stages[n+1].Came))
-			if missing := width - len(head) - len(arrow); missing > 0 {
+			if missing := needed - len(head) - len(arrow); missing > 0 {
 				arrow = strings.Replace(arrow, "--> ", strings.Repeat("-", missing)+"--> ", 1)
 			}
 			head += arrow
 		}
-		column := utf8.RuneCountInString(lines[0])
+		column := utf8.RuneCountInString(lines[0]) // where this stage begins
 		for i, text := range append([]string{head}, below...) {
 			if i == len(lines) {
 				lines = append(lines, "")
@@ -113,9 +113,9 @@ func (s *WayStage) linesBelow() (lines []string) {
 	switch {
 	case s.Lost == nil:
 		lines = append(lines, "? lost")
-	case s.Lost.Packets == 0:
+	case s.Lost.Packets == 0: // so far; a rate is that of the last interval
 		lines = append(lines, "0 lost")
-	default:
+	default: // Losses is not empty, and the first one has the highest rate
 		lines = append(lines, perSecond(s.Lost)+" lost", frame.Shorten(s.Losses[0].Reason, wayReasonWidth))
 	}
 	if s.Elsewhere != nil && s.Elsewhere.PacketsPerSecond > 0 {

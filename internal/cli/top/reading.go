@@ -16,7 +16,7 @@ type reading struct {
 	in, out  meter.Interval[meter.ProtocolCounts]
 	verdicts meter.Interval[meter.ActionCounts]
 	latency  meter.Interval[meter.LatencyCounts]
-	runtime  meter.Interval[meter.RuntimeCounts] // where the program cannot be traced
+	runtime  meter.Interval[meter.RuntimeCounts] // instead of latency, for an untraceable program
 	traced   bool                                // the verdicts of a program are counted
 }
 
@@ -28,9 +28,9 @@ func (r *reading) total() meter.Rate {
 	return sum
 }
 
-// readings are the readings of all interfaces at about one time.
+// readings are the readings of all interfaces for about the same second.
 type readings struct {
-	at         time.Time
+	at         time.Time // the end of the second
 	interfaces []*reading
 	drops      meter.Interval[drops.Counts]
 	whyEmpty   [kinds]string // why a table has no rows
@@ -52,7 +52,8 @@ func (r *readings) dropped() float64 {
 		before, now := one.verdicts.Before.Total(), one.verdicts.Now.Total()
 		for v := range now {
 			n := meter.PerSecond(before[v].Packets, now[v].Packets, one.verdicts.Took)
-			if all += n; xdp.Loses(xdp.Verdict(v)) {
+			all += n
+			if xdp.Loses(xdp.Verdict(v)) {
 				lost += n
 			}
 		}

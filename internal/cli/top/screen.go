@@ -13,7 +13,7 @@ import (
 // A screen draws lines on the terminal's alternate screen, and receives its keys.
 type screen struct {
 	tcell.Screen
-	styles [good + 1]tcell.Style
+	styles [good + 1]tcell.Style // by style; good is the last one
 	events chan event
 	stop   chan struct{}
 	done   chan struct{} // closed after the last event
@@ -32,10 +32,11 @@ var ascii = map[rune]rune{
 	'▏': ' ', '▎': ' ', '▍': '-', '▌': '-', '▋': '=', '▊': '=', '▉': '#', '…': '~',
 }
 
-// newScreen opens the terminal of standard input and output. begin is the first to change it.
+// newScreen opens the terminal of standard input and output. It does not change the terminal; begin
+// does.
 func newScreen(colored bool) (*screen, error) {
 	if colored {
-		os.Unsetenv("NO_COLOR") // which the library reads, and --color always overrides
+		os.Unsetenv("NO_COLOR") // with it tcell shows no colors, even with --color=always
 	}
 	tty, err := tcell.NewStdIoTty()
 	if err != nil {
@@ -125,7 +126,8 @@ func keyOf(e *tcell.EventKey) string {
 }
 
 // pause restores the terminal, stops the process, and switches back when the process continues. The
-// kernel does not stop a process that no shell could continue.
+// kernel ignores SIGTSTP in an orphaned process group, which no shell could continue: then no
+// SIGCONT comes, and pause switches back after 200 ms.
 func (s *screen) pause() error {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, unix.SIGCONT)
@@ -137,7 +139,7 @@ func (s *screen) pause() error {
 		return err
 	}
 	select {
-	case <-continued: // another thread may have received the signal, so that this one goes on for a moment
+	case <-continued: // another thread may take SIGTSTP, so that this one goes on for a moment
 	case <-time.After(200 * time.Millisecond):
 	}
 	err := s.Resume()
