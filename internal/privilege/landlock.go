@@ -9,7 +9,8 @@ import (
 )
 
 // The rights that Landlock restricts, and seriesRights. On a kernel whose Landlock lacks some of
-// them, only the rest is restricted: Linux 6.1 lacks truncate(2) and networks, and 6.6 lacks scopes.
+// them, only the rest is restricted: Linux 6.1 lacks truncate(2) and networks, and 6.6 lacks
+// scopes.
 const (
 	writing landlock.AccessFSSet = ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSRefer |
 		ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | ll.AccessFSMakeChar | ll.AccessFSMakeDir | ll.AccessFSMakeReg |

@@ -103,8 +103,8 @@ const MaxInstructions = 4096
 // packet as LdAbs and LdInd do, and A becomes 1 if they are in a set, and 0 if they are not. The
 // high byte of its opcode has the set's number, from 1.
 const (
-	// SizeAddress6 means 16 bytes, an IPv6 address, by a value of SizeMask that classic BPF does not
-	// use. Only lookups load that many bytes at a time.
+	// SizeAddress6 means 16 bytes, an IPv6 address, by a value of SizeMask that classic BPF does
+	// not use. Only lookups load that many bytes at a time.
 	SizeAddress6 = 0x18
 
 	SetMask = 0xff00
@@ -119,8 +119,8 @@ func SetBits(set int) int { return (set + 1) << 8 }
 // check the rest of the opcode, as IsLookup does.
 func SetOf(op uint16) (set int, ok bool) { return int(op>>8) - 1, op>>8 != 0 }
 
-// IsLookup reports whether an opcode is a lookup: a load into A with a set. Sets have no elements of
-// one byte.
+// IsLookup reports whether an opcode is a lookup: a load into A with a set. Sets have no elements
+// of one byte.
 func IsLookup(op uint16) bool {
 	mode, size := op&ModeMask, op&SizeMask
 	return op>>8 != 0 && op&ClassMask == ClassLD && (mode == ModeABS || mode == ModeIND) && size != SizeB
