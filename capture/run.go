@@ -130,8 +130,8 @@ type Forgetter interface {
 	Forget(source int) bool
 }
 
-// maxRetries is for how many sources Forget is called again at a time: for those that have waited
-// longest, because outputs write packets in order.
+// maxRetries bounds the sources for which Forget is called again at a time. The longest-waiting
+// sources come first, because outputs write packets in order.
 const maxRetries = 256
 
 // A forgetting makes outputs forget the sources of a session whose interfaces have gone.

@@ -293,8 +293,8 @@ func (f *File) Accounts(session func() (capture.Accounts, error)) (capture.Accou
 	return own.SoFar(taken), nil
 }
 
-// takenNow returns the result of End, own, which is nil before End, and the accounts of the packets
-// in the files so far, taken, which is nil before Begin.
+// takenNow returns two accounts by source: own, the result of End, is nil before End; taken, of the
+// packets in the files so far, is nil before Begin.
 func (f *File) takenNow() (own, taken capture.Accounts) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -55,7 +55,7 @@ func (p gzipPacker) end(dst, blocks []byte) []byte {
 }
 
 // A zstdPacker writes a single zstd frame per file, because Wireshark 4.0 does not find a second
-// one that begins more than 128 KiB after the beginning of the file.
+// frame that begins more than 128 KiB after the beginning of the file.
 type zstdPacker struct {
 	w     *zstd.Encoder
 	out   bytes.Buffer

@@ -55,8 +55,8 @@ func (f *File) openPart(path string, isOfRing bool) (*part, error) {
 
 // openAt opens the file at a place. If skipOthers is set, it skips names of other users' files,
 // which the capture must not remove: otherwise another user could end the capture by such a file.
-// release prepares to overwrite a path, as Keeper.release does, and reports whether it is that of a
-// file of the ring, which NoOverwrite does not protect.
+// release prepares a path for overwriting, as Keeper.release does, and reports whether a file of
+// the ring has this path; NoOverwrite does not protect such files.
 func (f *File) openAt(place Place, skipOthers bool, release func(path string) (isOfRing bool)) (*part, error) {
 	r := &f.rotation
 	first := r.Path(place)

@@ -11,8 +11,7 @@ import (
 // Their removal makes enough room for the statistics of all sources of a session.
 const minRecent = 256
 
-// recent has the ends of the last blocks of a file, in order: those that may be removed from its
-// end.
+// recent has the ends of the last blocks of a file, in order. These blocks can still be removed.
 type recent struct {
 	before int64 // the position in the file at which the first of these blocks begins
 	ends   []capture.BlockEnd

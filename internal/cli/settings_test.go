@@ -182,8 +182,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// The rows say which flags are dangerous in other hands, and the help of config names those that
-// grant rights.
+// The rows mark the flags that are dangerous in other hands, and the help of config lists the flags
+// that grant rights.
 func TestExceptionsFromSettings(t *testing.T) {
 	t.Parallel()
 	var grantRights, exposeData []string

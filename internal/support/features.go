@@ -129,8 +129,9 @@ func (r *Report) target() Check {
 	return r.Interface.Program.Traceable
 }
 
-// vacant checks whether the interface has no XDP program, so that one of ours can be attached. A no
-// is an ErrOccupied only if that kind's remedy works, a capture beside the program.
+// vacant checks whether the interface has no XDP program, so that one of ours can be attached. If
+// it has one, the error is an ErrOccupied only if a capture beside the program would work, because
+// that is the remedy for this kind of error.
 func (r *Report) vacant(beside Check) Check {
 	if !r.occupied() {
 		return yes("")

@@ -114,9 +114,9 @@ func (f *Followed) traceOthers() {
 	})
 }
 
-// move ends the capture at one hook on the interfaces for which reason returns one, as in stop, and
-// begins it at another hook. It notes the gap in between. The interfaces must be yielded when
-// reason has returned.
+// move ends the capture of the interfaces for which reason returns an error, as stop does, and
+// begins it again at another hook. It notes the gap in between. Before reason
+// returns an error, it must have added the interface to f.yielded.
 func (f *Followed) move(reason func(*captured) error) {
 	moving := make(map[*captured]error)
 	f.Hooks.WhileAttached(func() {

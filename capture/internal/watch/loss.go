@@ -119,9 +119,9 @@ func (f *FirstLoss) describe(l *packet.Loss, worst uint64) error {
 // enough, and the rings were too small for the packets that came while it slept.
 const restedShare = 0.05
 
-// newLoss describes a loss by three readings: before, the last one without a loss; began, the first
-// one with a loss; and now, after `spent` was measured: how the reader divided its time from began
-// to now. began is nil if the session ended too early to measure that.
+// newLoss describes a loss by three readings: `before` is the last one without a loss, `began` the
+// first one with a loss, and `now` the current one. spent is the reader's time between began and
+// now. began is nil if the session ended too early to measure spent.
 func newLoss(before LossReading, began *LossReading, now LossReading, spent probe.Times) *packet.Loss {
 	l := &packet.Loss{
 		Lost:    now.Lost,

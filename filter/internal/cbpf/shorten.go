@@ -1,8 +1,8 @@
 package cbpf
 
 // shorten makes an edge skip a node whose test has one possible result for the packets of the edge.
-// An exit that is never taken gets the target of the other exit: its state is a contradiction, so
-// that two tests could redirect it to and fro without end.
+// An exit that is never taken gets the target of the other exit. Otherwise two tests could redirect
+// it back and forth forever, because its state contradicts itself.
 //
 // The states were computed before the first edge moved. They stay valid, because a packet takes the
 // same path as before without some nodes, whose results are not live.

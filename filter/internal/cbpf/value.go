@@ -28,7 +28,7 @@ const (
 	codeConstant
 )
 
-// bounds are what the optimiser has found out about the size of a value.
+// bounds limit a value, as far as the optimiser has derived it.
 type bounds struct {
 	most     uint32 // upper bound
 	constant bool   // it always equals most

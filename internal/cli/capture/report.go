@@ -276,7 +276,7 @@ func (o *Options) endsAtSize() string {
 	return fmt.Sprintf("ends when all files together have %s (--max-bytes); with %s it would remove the oldest instead", machine.Amount(limits.MaxBytes), ring)
 }
 
-// armed announces what the recorder keeps, and the triggers at which it writes.
+// armed returns the announcement of a recorder: how much it keeps, and at which triggers it writes.
 func (r *captureRun) armed() string {
 	keeps := machine.Amount(r.o.recorder.size.Bytes)
 	if ahead := r.o.recorder.ahead; ahead > 0 {

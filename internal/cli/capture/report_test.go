@@ -72,7 +72,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A capture says at the start that it ends at a size, and how it would not.
+// The first messages of a capture include the size at which it ends, and the flags for going on.
 func TestEndsAtSize(t *testing.T) {
 	t.Parallel()
 	const ends, of, instead = "ends when all files together have 2 MiB (--max-bytes); with ", "-C and -W, or -b files:N,", " it would remove the oldest instead"

@@ -169,8 +169,8 @@ func (n *namespaces) number(inode uint32) int {
 	return i + 1
 }
 
-// write prints a line for each number, with the name of the pod or of the file by which ip-netns or
-// Docker keeps the namespace.
+// write prints a line for each namespace: its number in the table, and the name of its pod or of
+// the file by which ip-netns or Docker keeps it.
 func (n namespaces) write(w io.Writer, pods map[uint32]string) {
 	names := make(map[uint32]string)
 	for _, directory := range slices.Backward(frame.NamespaceFiles) { // the first has precedence

@@ -111,8 +111,8 @@ func writeWrapped(w io.Writer, title string, parts []string) {
 	}
 }
 
-// wrap divides a title and the words or parts after it into lines of at most this many columns. The
-// lines after the first are indented.
+// wrap breaks a title and the parts after it into lines of at most `columns` columns. The lines
+// after the first are indented. A part is never broken.
 func wrap(title string, parts []string, columns, indent int) (lines []string) {
 	line, begin := title, strings.Repeat(" ", indent-1)
 	for _, part := range parts {

@@ -20,7 +20,7 @@ type Options struct {
 	// A command sets these before newCommand.
 	ofMachine  bool   // without -i, the packets of the whole machine are counted together
 	noPerCPU   bool   // there is no --per-cpu
-	firstWords string // what the first message says before the name of a counter; "" = listening on
+	firstWords string // the beginning of the first message, before a counter's name; "" = listening on
 
 	// A command sets these before run.
 	tracesOnly bool   // it only traces XDP programs: with a pattern, on the interfaces that run one

@@ -114,8 +114,8 @@ func (r *counterRun) blocks(when string, report func(*counted) Report) (all [][]
 // endOf is the local time at which the interval of a report ended.
 func endOf(r Report) string { return r.interval().Time.Local().Format("15:04:05.000") }
 
-// WriteBlock prints the table of a report below a title: the time, "" = the end of the interval,
-// what was counted, and over which time.
+// WriteBlock prints the table of a report below a title: `when`, or the end of the interval if it
+// is ""; `of`, the counted object; and the length of the interval.
 func WriteBlock(p *frame.Page, when, of string, r Report) {
 	i := r.interval()
 	over := fmt.Sprintf("over %.3f s", i.Interval)

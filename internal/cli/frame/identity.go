@@ -78,7 +78,8 @@ func (o *Sandbox) Try(do func() error) error {
 		"or keep root's rights (%s)", o.who(), err, instead)
 }
 
-// Opener returns what opens the capture's files, with the rights of the user that it becomes.
+// Opener returns the Opener of output files: it has the rights of the user that the process
+// becomes.
 func (o *Sandbox) Opener() *outfile.Opener {
 	opener := &outfile.Opener{Who: o.who(), Checks: os.Geteuid() == 0, KeepsUser: o.user == ""}
 	if o.box != nil {

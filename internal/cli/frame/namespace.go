@@ -216,8 +216,8 @@ func (p *Process) completePod(*cobra.Command, []string, string) (names []string,
 }
 
 // Pods returns the interfaces and addresses that belong to the pods of this host; nil if no pods
-// run. It reads files, so it is called before the sandbox is entered. Only its first call knows the
-// interfaces of a process in another namespace.
+// run. It reads files, so it is called before the sandbox is entered. If the process has left
+// the host's namespace, only the first call can find its interfaces, because it closes p.home.
 func (p *Process) Pods() (*pods.Owners, error) {
 	if p.home != nil {
 		defer func() {

@@ -54,7 +54,7 @@ type following struct {
 	printed uint64 // packets, including those in text
 }
 
-// leadWidth is the columns of what precedes a further place of a packet: the time since the first.
+// leadWidth is the width of the time since the first place, before each further place of a packet.
 const leadWidth = 15
 
 // followText is the size in bytes at which text is printed.

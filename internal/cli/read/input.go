@@ -33,8 +33,8 @@ type readInputs struct {
 	notice  func(error)           // any goroutine may call it
 }
 
-// open opens all files. It reads only their first four bytes, because a file may attack its reader,
-// and the sandbox comes later. After an error the inputs contain the files that are open.
+// open opens all files. It reads only their first four bytes, because the sandbox, which protects
+// against hostile files, is entered later. After an error the inputs contain the open files.
 func (in *readInputs) open(names []string) error {
 	in.several = len(names) > 1
 	for _, name := range names {
